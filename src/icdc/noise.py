@@ -1,0 +1,94 @@
+"""Random numbers as a pure function of (key, draw, element): a counter-based generator.
+
+Every trajectory carries a 32-bit key. A draw hashes the key, the number of the draw and the position of
+the element, so a trajectory sees the same numbers on any device, in any batch and in any chunk, a captured
+CUDA graph needs no generator state, and a training run resumes from one integer.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+_WORD = 0xFFFFFFFF
+_GOLDEN = 0x9E3779B9
+
+
+def mix(x: Tensor) -> Tensor:
+    """Avalanche the low 32 bits of an int64 tensor: every input bit flips each output bit about half the time."""
+    x = x & _WORD
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _WORD
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _WORD
+    return x ^ (x >> 16)
+
+
+def fold(key: Tensor, *parts: Tensor | int) -> Tensor:
+    """Derive a new key from a key and further parts (any integers, broadcast against each other)."""
+    for part in parts:
+        key = mix(mix(key + _GOLDEN) ^ (mix(part + 1) if isinstance(part, Tensor) else _mix_int(part + 1)))
+    return key
+
+
+def _mix_int(x: int) -> int:
+    """`mix` of a Python integer, so that no tensor has to be copied from the host inside a captured graph."""
+    x &= _WORD
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _WORD
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _WORD
+    return x ^ (x >> 16)
+
+
+def root_key(seed: int, device: torch.device | str = "cpu") -> Tensor:
+    """Return the scalar key of a seed; all 64 bits of the seed count."""
+    key = torch.tensor(seed & _WORD, dtype=torch.int64, device=device)
+    return fold(key, (seed >> 32) & _WORD)
+
+
+class Noise:
+    """A stream of random tensors for a batch of keys.
+
+    Parameters
+    ----------
+    keys : Tensor (N,), int64
+        One key per batch item. Items with equal keys see equal numbers.
+
+    Each call draws fresh numbers; two `Noise` of the same keys draw the same sequence.
+    """
+
+    def __init__(self, keys: Tensor) -> None:
+        self.keys = keys
+        self._draws = 0
+
+    def spawn(self, count: int) -> "Noise":
+        """Return noise for `count` children of each key, shape (N * count,), item-major."""
+        children = torch.arange(count, device=self.keys.device)
+        self._draws += 1
+        return Noise(fold(fold(self.keys, self._draws)[:, None], children[None, :]).flatten())
+
+    def bits(self, *shape: int) -> Tensor:
+        """Return 32 random bits per element as int64, shape (N, *shape)."""
+        self._draws += 1
+        elements = torch.arange(math.prod(shape), device=self.keys.device)
+        stream = fold(self.keys, self._draws)
+        return mix(stream[:, None] + mix(elements * _GOLDEN)).view(-1, *shape)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Uniform on the open interval (0, 1), float32, shape (N, *shape)."""
+        # 23 bits and a half: the largest value is exactly representable below one, so logarithms stay finite
+        return ((self.bits(*shape) >> 9).float() + 0.5) * 2.0**-23
+
+    def integers(self, high: int, *shape: int) -> Tensor:
+        """Integers uniform on {0, …, high − 1}, int64, shape (N, *shape)."""
+        return (self.bits(*shape) * high) >> 32
+
+    def gumbel(self, *shape: int) -> Tensor:
+        """Standard Gumbel noise, float32, shape (N, *shape)."""
+        return -torch.log(-torch.log(self.uniform(*shape)))
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal (Box-Muller), float32, shape (N, *shape)."""
+        radius = torch.sqrt(-2.0 * torch.log(self.uniform(*shape)))
+        return radius * torch.cos(2.0 * math.pi * self.uniform(*shape))
+
+    def bernoulli(self, p: Tensor) -> Tensor:
+        """Return ones with probability p (N, *shape), as the dtype of p."""
+        return (self.uniform(*p.shape[1:]) < p).to(p.dtype)

@@ -1,0 +1,73 @@
+"""The asymmetric travelling salesman problem: the shortest tour through a matrix of distances."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..noise import Noise
+from ..problem import Arrays, Features, FeatureSizes, Instances, Size
+from .matrices import checked_matrix, reject_negative
+from .tours import TourProblem, random_tmat, random_tmat_on_device
+
+
+class Atsp(TourProblem):
+    """Instances: `distances` (count, n, n), from row to column; the diagonal is ignored."""
+
+    name = "atsp"
+    arrays = ("distances",)
+    feature_sizes = FeatureSizes(relations=6, raw_relations=1, same_items=True)
+
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        return {"distances": random_tmat(count, size[0], rng)}
+
+    def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor]:
+        return {"distances": random_tmat_on_device(size[0], noise)}
+
+    def size(self, arrays: Mapping[str, Any]) -> Size:
+        return (int(arrays["distances"].shape[1]),)
+
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        distances = checked_matrix(arrays["distances"], "the distance matrix")
+        _, rows, columns = distances.shape
+        if rows != columns:
+            raise InputError(f"the distance matrix must be square, got {rows} rows and {columns} columns")
+        if rows < 2:
+            raise InputError("a tour needs at least 2 cities, got 1")
+        distances = distances.copy()
+        distances[:, np.arange(rows), np.arange(rows)] = 0
+        reject_negative(distances, "the distance matrix")
+        return {"distances": distances}
+
+    def travel(self, instances: Instances) -> Tensor:
+        return instances["distances"]
+
+    def features(self, instances: Instances) -> Features:
+        """D, Dᵀ, D above its row's and its column's minimum, and log-Sinkhorn of −D at two temperatures."""
+        distances = instances["distances"].float()
+        size = distances.shape[1]
+        diagonal = torch.eye(size, dtype=torch.bool, device=distances.device)
+        mean = distances.masked_fill(diagonal, 0.0).sum((1, 2), keepdim=True) / (size * (size - 1))
+        scaled = distances / mean.clamp_min(torch.finfo(torch.float32).tiny)
+        off_diagonal = scaled.masked_fill(diagonal, torch.inf)
+        channels = [
+            scaled,
+            scaled.transpose(1, 2),
+            scaled - off_diagonal.amin(2, keepdim=True),
+            scaled - off_diagonal.amin(1, keepdim=True),
+            log_sinkhorn(scaled.masked_fill(diagonal, 20.0) / 0.1).clamp_min(-12.0) / 4.0,
+            log_sinkhorn(scaled.masked_fill(diagonal, 20.0) / 0.03).clamp_min(-24.0) / 8.0,
+        ]
+        return Features(torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1))
+
+
+def log_sinkhorn(cost: Tensor, rounds: int = 12) -> Tensor:
+    """Scale exp(−cost) towards a doubly stochastic matrix; return its logarithm, shape of `cost`."""
+    log = -cost
+    for _ in range(rounds):
+        log = log - log.logsumexp(-1, keepdim=True)
+        log = log - log.logsumexp(-2, keepdim=True)
+    return log

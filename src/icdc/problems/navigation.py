@@ -1,0 +1,99 @@
+"""The navigation problem (NP): a tour whose travel times are hidden behind features.
+
+Cities have coordinates R; pairs of cities have a slowness S (time per squared distance) and a traffic term F.
+The travel time T_ij = ‖R_i − R_j‖²·S_ij + F_ij scores solutions and is never shown to the network.
+The distributions are reconstructed from the figures the paper prints, not taken from its text: T is a tmat
+matrix, R and S are uniform, and F is what is left.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..noise import Noise
+from ..problem import Arrays, Features, FeatureSizes, Instances, Size
+from .matrices import checked_matrix
+from .tours import TourProblem, random_tmat, random_tmat_on_device
+
+
+class Navigation(TourProblem):
+    """Instances: `coordinates` (count, n, 2), `slowness` (count, n, n) and `traffic` (count, n, n)."""
+
+    name = "navigation"
+    arrays = ("coordinates", "slowness", "traffic")
+    feature_sizes = FeatureSizes(relations=7, raw_relations=2, rows=2, columns=2, same_items=True)
+
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        cities = size[0]
+        times = random_tmat(count, cities, rng) / 1e6
+        coordinates = rng.integers(0, 10**6, size=(count, cities, 2)) / 1e6
+        slowness = rng.integers(0, 10**6, size=(count, cities, cities)) / 1e6
+        slowness[:, np.arange(cities), np.arange(cities)] = 0.0
+        squared = np.square(coordinates[:, :, None] - coordinates[:, None]).sum(-1)
+        return {"coordinates": coordinates, "slowness": slowness, "traffic": times - squared * slowness}
+
+    def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor]:
+        cities = size[0]
+        times = random_tmat_on_device(cities, noise)
+        coordinates = noise.uniform(cities, 2)
+        diagonal = torch.eye(cities, dtype=torch.bool, device=times.device)
+        slowness = noise.uniform(cities, cities).masked_fill(diagonal, 0.0)
+        traffic = times - squared_distances(coordinates) * slowness
+        return {"coordinates": coordinates, "slowness": slowness, "traffic": traffic}
+
+    def size(self, arrays: Mapping[str, Any]) -> Size:
+        return (int(arrays["coordinates"].shape[1]),)
+
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        checked = {name: checked_matrix(arrays[name], f"the array '{name}'") for name in self.arrays}
+        cities = checked["coordinates"].shape[1]
+        if cities < 2:
+            raise InputError("a tour needs at least 2 cities, got 1")
+        if checked["coordinates"].shape[2] != 2:
+            raise InputError("the array 'coordinates' must have two columns, x and y")
+        for name in ("slowness", "traffic"):
+            if checked[name].shape[1:] != (cities, cities):
+                shape = " × ".join(map(str, checked[name].shape[1:]))
+                raise InputError(f"the array '{name}' must be {cities} × {cities} for {cities} cities, got {shape}")
+        if len({len(array) for array in checked.values()}) > 1:
+            raise InputError("the arrays hold different numbers of instances")
+        return checked
+
+    def travel(self, instances: Instances) -> Tensor:
+        return squared_distances(instances["coordinates"]) * instances["slowness"] + instances["traffic"]
+
+    def features(self, instances: Instances) -> Features:
+        """S and F (raw), their transposes, F above its row's and column's minimum, and squared distances.
+
+        F may be negative and is put on the scale of its own spread; nothing here combines R, S and F.
+        """
+        coordinates = instances["coordinates"].float()
+        slowness, traffic = instances["slowness"].float(), instances["traffic"].float()
+        size = coordinates.shape[1]
+        tiny = torch.finfo(torch.float32).tiny
+        diagonal = torch.eye(size, dtype=torch.bool, device=coordinates.device)
+        pairs = size * (size - 1)
+        slowness = slowness / (slowness.masked_fill(diagonal, 0.0).sum((1, 2), keepdim=True) / pairs).clamp_min(tiny)
+        size_of_traffic = traffic.masked_fill(diagonal, 0.0).abs().sum((1, 2), keepdim=True) / pairs
+        traffic = traffic / size_of_traffic.clamp_min(tiny)
+        off_diagonal = traffic.masked_fill(diagonal, torch.inf)
+        channels = [
+            slowness,
+            traffic,
+            slowness.transpose(1, 2),
+            traffic.transpose(1, 2),
+            traffic - off_diagonal.amin(2, keepdim=True),
+            traffic - off_diagonal.amin(1, keepdim=True),
+            squared_distances(coordinates),
+        ]
+        relations = torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1)
+        return Features(relations, rows=coordinates, columns=coordinates)
+
+
+def squared_distances(coordinates: Tensor) -> Tensor:
+    """Return ‖R_i − R_j‖², (batch, n, n), from coordinates (batch, n, 2)."""
+    return (coordinates[:, :, None] - coordinates[:, None]).square().sum(-1)

@@ -1,0 +1,90 @@
+"""Unrelated parallel machine scheduling: give every job to a machine, finish as early as possible."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..noise import Noise
+from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size
+from ..rules import OneColumnPerRow
+from .matrices import checked_matrix, reject_negative
+
+
+class Pmsp(Problem):
+    """Instances: `durations` (count, jobs, machines); the cost is the makespan."""
+
+    name = "pmsp"
+    arrays = ("durations",)
+    size_names = ("jobs", "machines")
+    feature_sizes = FeatureSizes(relations=5, raw_relations=1)
+    rule = OneColumnPerRow()
+
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        jobs, machines = size
+        return {"durations": rng.integers(2, 20, size=(count, jobs, machines), dtype=np.uint8)}
+
+    def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor]:
+        jobs, machines = size
+        return {"durations": (2 + noise.integers(18, jobs, machines)).float()}
+
+    def size(self, arrays: Mapping[str, Any]) -> Size:
+        return int(arrays["durations"].shape[1]), int(arrays["durations"].shape[2])
+
+    def shape(self, size: Size) -> tuple[int, int]:
+        return size[0], size[1]
+
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        durations = checked_matrix(arrays["durations"], "the matrix of processing times")
+        reject_negative(durations, "the matrix of processing times")
+        return {"durations": durations}
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return loads(instances["durations"], choice).amax(-1)
+
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        return ((choice >= 0) & (choice < instances["durations"].shape[2])).all(-1)
+
+    def density(self, size: Size) -> float:
+        return 1.0 / size[1]
+
+    def violation(self, x: Tensor) -> Tensor:
+        """C_PMSP: squared excess over one of the number of machines each job has."""
+        return (x.sum(2) - 1).square().sum(1)
+
+    def features(self, instances: Instances) -> Features:
+        """P, P above its row's minimum and mean, and balanced fractional assignments at two temperatures."""
+        durations = instances["durations"].float()
+        mean = durations.mean((1, 2), keepdim=True)
+        scaled = durations / mean.clamp_min(torch.finfo(torch.float32).tiny)
+        channels = [
+            scaled - 1.0,
+            scaled - scaled.amin(2, keepdim=True),
+            scaled - scaled.mean(2, keepdim=True),
+            balanced_assignment(scaled, 0.2).clamp_min(-12.0) / 4.0,
+            balanced_assignment(scaled, 0.06).clamp_min(-12.0) / 4.0,
+        ]
+        return Features(torch.stack(channels, -1))
+
+
+def balanced_assignment(durations: Tensor, temperature: float, rounds: int = 30) -> Tensor:
+    """Return log-weights (batch, jobs, machines) of a fractional assignment with nearly equal loads.
+
+    Machines have prices; a job spreads over machines by softmax of −price × duration. Prices of machines
+    loaded above the mean rise and the others fall, by multiplicative updates.
+    """
+    price = torch.ones_like(durations[:, :1])
+    for _ in range(rounds):
+        load = ((-durations * price / temperature).softmax(-1) * durations).sum(1, keepdim=True)
+        ratio = load / load.mean(2, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+        price = price * ratio.clamp(0.5, 2.0) ** 0.4
+        price = price / price.mean(2, keepdim=True)
+    return (-durations * price / temperature).log_softmax(-1)
+
+
+def loads(durations: Tensor, choice: Tensor) -> Tensor:
+    """Return the busy time of every machine, (batch, samples, machines)."""
+    machine = torch.arange(durations.shape[2], device=choice.device)
+    return torch.where(choice[..., None] == machine, durations[:, None], 0).sum(2)
