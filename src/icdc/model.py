@@ -1,0 +1,219 @@
+"""A trained model: problem, network and diffusion together, as a file and in memory."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import __version__
+from .diffusion import Diffusion, DiffusionConfig
+from .errors import InputError, UsageError
+from .networks import Encoding, Network, NetworkConfig
+from .noise import Noise
+from .problem import Features, Problem, Size
+from .problems import get_problem, problem_path
+from .sampling import Predict, Task
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that fixes the function a model computes, apart from its weights."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    diffusion: DiffusionConfig = field(default_factory=DiffusionConfig)
+
+
+class Model:
+    """A network bound to a problem and a diffusion process.
+
+    Parameters
+    ----------
+    problem : the contract of the problem it is for.
+    config : network and diffusion.
+    name : how it is called in answers; a shipped model's name, or the path it came from.
+    card : what is known about it: sizes it was trained on, settings, results.
+    """
+
+    def __init__(
+        self, problem: Problem, config: ModelConfig, name: str = "untrained", card: Mapping[str, Any] | None = None
+    ) -> None:
+        self.problem, self.config, self.name = problem, config, name
+        self.card: dict[str, Any] = dict(card or {})
+        self.network = Network(config.network, problem.feature_sizes)
+        self.diffusion = Diffusion(config.diffusion)
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device the weights are on."""
+        return next(self.network.parameters()).device
+
+    def to(self, device: torch.device | str) -> "Model":
+        """Move weights and tables to a device; returns itself."""
+        self.network.to(device)
+        self.diffusion = Diffusion(self.config.diffusion, device)
+        return self
+
+    def autocast(self) -> torch.autocast:
+        """Return the precision networks run in: bfloat16 on a GPU, float32 elsewhere."""
+        device = self.device.type
+        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False)
+
+    def encode(self, features: Features, noise: Noise) -> Encoding:
+        """Encode B instances; the identifiers of their items come from `noise` (B keys)."""
+        rows, columns = features.relations.shape[1:3]
+        identifiers = noise.normal(rows + columns, self.config.network.identifiers)
+        with self.autocast():
+            return self.network.encode(features, identifiers)
+
+    def predict(self, encoding: Encoding, density: float) -> Predict:
+        """Return the log-odds of X_0 as a function of (x, t): the network's logits, centred on q̄."""
+        offset = torch.logit(torch.tensor(min(density, 1 - 1e-6), dtype=torch.float64)).item()
+
+        def log_odds(x: Tensor, t: Tensor) -> Tensor:
+            with self.autocast():
+                return self.network.denoise(encoding, x, t) + offset
+
+        return log_odds
+
+    def predictor(self, task: Task, noise: Noise) -> Predict:
+        """Encode the instances of a task and return its prediction function."""
+        return self.predict(self.encode(self.problem.features(task.instances), noise), task.density)
+
+    def metadata(self) -> dict[str, str]:
+        """Return what the file says about itself, as strings."""
+        return {
+            "format": str(FORMAT_VERSION),
+            "version": __version__,
+            "problem": problem_path(self.problem),
+            "config": json.dumps(asdict(self.config), sort_keys=True),
+            "card": json.dumps(self.card, sort_keys=True),
+        }
+
+    def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
+        """Write weights (these, or the given ones) in half precision; the file appears whole or not at all."""
+        from safetensors.torch import save
+
+        state = self.network.state_dict() if weights is None else weights
+        half = {k: (v.half() if v.is_floating_point() else v).cpu().contiguous() for k, v in state.items()}
+        write_atomically(Path(path), save(half, metadata=self.metadata()))
+
+
+def load(name: str | os.PathLike[str], device: str = "auto") -> Model:
+    """Load a shipped model by its name, or any model file by its path."""
+    from safetensors import SafetensorError, safe_open
+
+    path = _path_of(name)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} is not a readable model file: {error}") from error
+    if "config" not in metadata:
+        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
+    if int(metadata["format"]) > FORMAT_VERSION:
+        raise InputError(f"{path} was written by icdc {metadata['version']}; this version cannot read it yet")
+    config = model_config(json.loads(metadata["config"]))
+    shipped = str(name) in available()
+    model = Model(
+        get_problem(metadata["problem"]),
+        config,
+        name=str(name) if shipped else str(path),
+        card=json.loads(metadata["card"]),
+    )
+    model.network.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
+    model.network.eval()
+    return model.to(pick_device(device))
+
+
+def model_config(values: Mapping[str, Any]) -> ModelConfig:
+    """Rebuild a configuration from its dictionary; a value unknown to this version is an error, not a warning."""
+    try:
+        return ModelConfig(NetworkConfig(**values["network"]), DiffusionConfig(**values["diffusion"]))
+    except TypeError as error:
+        raise InputError(f"the model's configuration does not fit this version of icdc: {error}") from error
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the device of a name; "auto" is the GPU if there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise UsageError(f"unknown device '{device}'; choose auto, cpu or cuda") from None
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here; choose --device cpu")
+    return chosen
+
+
+def models_folder() -> Path:
+    """Return the folder of the shipped models."""
+    return Path(str(files("icdc") / "models"))
+
+
+def available() -> list[str]:
+    """Return the names of the shipped models."""
+    return sorted(path.stem for path in models_folder().glob("*.safetensors"))
+
+
+def card_of(name: str) -> dict[str, Any]:
+    """Return the card of a shipped model or model file without loading its weights."""
+    from safetensors import SafetensorError, safe_open
+
+    path = _path_of(name)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} is not a readable model file: {error}") from error
+    return {"problem": metadata.get("problem"), **json.loads(metadata.get("card", "{}"))}
+
+
+def default_for(problem: str, size: Size) -> str:
+    """Return the shipped model that knows the nearest size of a problem; a tie goes to the larger size."""
+    best: tuple[float, float, str] | None = None
+    for name in available():
+        card = card_of(name)
+        if card["problem"] != problem:
+            continue
+        for known in card["sizes"]:
+            distance = sum(abs(a - b) / b for a, b in zip(size, known, strict=True))
+            candidate = (distance, -float(sum(known)), name)
+            best = candidate if best is None else min(best, candidate)
+    if best is None:
+        raise UsageError(f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE")
+    return best[2]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a crash, sees either the old content or the new, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _path_of(name: str | os.PathLike[str]) -> Path:
+    """Return the file behind a model's name or path."""
+    shipped = models_folder() / f"{name}.safetensors"
+    if shipped.is_file():
+        return shipped
+    path = Path(name)
+    if path.is_file():
+        return path
+    raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")

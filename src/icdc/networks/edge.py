@@ -1,0 +1,87 @@
+"""The layer of the default network: attention between rows and columns with a thin state on every edge."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .layers import FeedForward, LayerNorm, gelu, head_scores, split_heads
+
+
+class EdgeMixer(nn.Module):
+    """What happens on every edge: its state and the attention scores give an update and new attention logits.
+
+    This is where nearly all time and memory go, so it stands alone: `fused` replaces its forward on a GPU.
+    """
+
+    def __init__(self, edge_width: int, heads: int) -> None:
+        super().__init__()
+        self.edge_width, self.heads = edge_width, heads
+        self.norm = LayerNorm(edge_width)
+        self.up = nn.Linear(edge_width + heads, 2 * edge_width)
+        self.down = nn.Linear(2 * edge_width, edge_width + 2 * heads)
+
+    def forward(self, edges: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the new edge state (N, rows, columns, c) and logits (N, rows, columns, 2 · heads)."""
+        mixed = self.down(gelu(self.up(torch.cat([self.norm(edges), scores.to(edges.dtype)], -1))))
+        update, logits = mixed.split([self.edge_width, 2 * self.heads], -1)
+        return edges + update.to(edges.dtype), logits
+
+
+class EdgeLayer(nn.Module):
+    """Rows attend over columns and columns over rows; the attention logits come from the edges.
+
+    Parameters
+    ----------
+    width : width d of the row and column states.
+    heads : number of attention heads.
+    edge_width : width c of the edge state.
+    feed_forward : hidden width of the feed-forward parts, in units of d.
+    """
+
+    def __init__(self, width: int, heads: int, edge_width: int, feed_forward: int = 2) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_rows, self.norm_columns = LayerNorm(width), LayerNorm(width)
+        self.query_value = nn.Linear(width, 2 * width, bias=False)
+        self.key_value = nn.Linear(width, 2 * width, bias=False)
+        self.mixer = EdgeMixer(edge_width, heads)
+        self.out_rows = nn.Linear(width + edge_width, width)
+        self.out_columns = nn.Linear(width + edge_width, width)
+        self.norm_rows_2, self.norm_columns_2 = LayerNorm(width), LayerNorm(width)
+        self.feed_rows = FeedForward(width, feed_forward * width)
+        self.feed_columns = FeedForward(width, feed_forward * width)
+
+    def forward(
+        self, rows: Tensor, columns: Tensor, edges: Tensor, time: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Update rows (N, R, d), columns (N, C, d) and edges (N, R, C, c); `time` (N, d) is added to the nodes."""
+        r, c = self.norm_rows(rows), self.norm_columns(columns)
+        if time is not None:
+            r, c = r + time[:, None], c + time[:, None]
+        query, row_value = self.query_value(r).chunk(2, -1)
+        key, column_value = self.key_value(c).chunk(2, -1)
+        edges, logits = self.mixer(edges, head_scores(query, key, self.heads))
+        over_columns, over_rows = logits.chunk(2, -1)
+        row_weights = over_columns.permute(0, 3, 1, 2).softmax(-1).to(query.dtype)
+        column_weights = over_rows.permute(0, 3, 2, 1).softmax(-1).to(query.dtype)
+        active = F.relu(edges)
+        rows = rows + self.out_rows(
+            torch.cat([_attend(row_weights, column_value, self.heads), active.mean(2).to(query.dtype)], -1)
+        )
+        columns = columns + self.out_columns(
+            torch.cat([_attend(column_weights, row_value, self.heads), active.mean(1).to(query.dtype)], -1)
+        )
+        rows = rows + self.feed_rows(self.norm_rows_2(rows))
+        columns = columns + self.feed_columns(self.norm_columns_2(columns))
+        return rows, columns, edges
+
+    def shrink_outputs(self, depth: int) -> None:
+        """Start the residual branches small, so that a stack of `depth` layers begins near the identity."""
+        for linear in (self.out_rows, self.out_columns, self.feed_rows.down, self.feed_columns.down):
+            nn.init.normal_(linear.weight, std=0.02 / (2 * depth) ** 0.5)
+            nn.init.zeros_(linear.bias)
+
+
+def _attend(weights: Tensor, values: Tensor, heads: int) -> Tensor:
+    """Return weights (N, heads, items, others) applied to values (N, others, d), as (N, items, d)."""
+    return (weights @ split_heads(values, heads)).transpose(1, 2).flatten(2)

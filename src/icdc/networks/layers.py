@@ -1,0 +1,85 @@
+"""The pieces that encoders and denoisers share."""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+NormKind = Literal["layer", "batch"]
+
+
+class LayerNorm(nn.Module):
+    """Layer normalisation that keeps the dtype of its input, so that autocast does not widen the edge state."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:], self.weight.to(x.dtype), self.bias.to(x.dtype)).to(x.dtype)
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation over every axis but the last, as the paper has it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat: Tensor = self.norm(x.reshape(-1, x.shape[-1]))
+        return flat.view_as(x)
+
+
+def make_norm(kind: NormKind, width: int) -> nn.Module:
+    """Return the normalisation layer of a kind."""
+    return LayerNorm(width) if kind == "layer" else BatchNorm(width)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """GELU by its tanh form, the cheaper one to fuse."""
+    return F.gelu(x, approximate="tanh")
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with a GELU between them."""
+
+    def __init__(self, width: int, hidden: int, out: int | None = None) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width if out is None else out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(gelu(self.up(x)))
+        return out
+
+
+class TimeEmbedding(nn.Module):
+    """Sinusoidal features of the step t; (N,) to (N, width)."""
+
+    frequencies: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        half = width // 2
+        frequencies = torch.exp(-math.log(1e4) * torch.arange(half) / half)
+        self.register_buffer("frequencies", frequencies, persistent=False)
+
+    def forward(self, t: Tensor) -> Tensor:
+        angle = t[:, None].float() * self.frequencies
+        return torch.cat([angle.sin(), angle.cos()], -1)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(N, items, width) to (N, heads, items, width / heads)."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def head_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:
+    """Return scaled dot products of every row with every column, (N, rows, columns, heads)."""
+    scale = (query.shape[-1] // heads) ** -0.5
+    scores = split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)
+    return scores.permute(0, 2, 3, 1)

@@ -1,0 +1,236 @@
+"""Generating solutions by the reverse process, and improving them by noising them again.
+
+Both functions take the network as an argument (`predict`), know the problem only by its contract, and hand
+every step to a callback, so that progress, animation and early stopping need nothing more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .decoding import Order, decode
+from .diffusion import Diffusion, strided_times
+from .errors import UsageError
+from .noise import Noise
+from .problem import Instances, Problem, one_hot
+
+Predict = Callable[[Tensor, Tensor], Tensor]
+"""Log-odds (N, rows, columns) of X_0 from noisy matrices x (N, rows, columns) at steps t (N,)."""
+
+Reverse = Literal["fresh", "posterior", "independent"]
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How trajectories run.
+
+    steps : network passes of a trajectory, at most T.
+    reverse : how x_s follows from x_t. "independent" samples every element from p_θ(x_s | x_t), as the paper
+        does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
+        samples q(x_s | X̂_0).
+    order : "confidence" or "rule", the order of decisions in decoding.
+    temperature : of the decoding; the last step decodes greedily unless it decodes several times.
+    decodes : solutions decoded from each matrix of log-odds, the best of which is carried on.
+    keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
+    """
+
+    steps: int = 20
+    reverse: Reverse = "fresh"
+    order: Order = "confidence"
+    temperature: float = 0.5
+    decodes: int = 1
+    keep: Literal["chain", "last"] = "chain"
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "decodes"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.temperature > 0:
+            raise UsageError(f"the temperature must be positive, got {self.temperature}")
+        for name, known in (
+            ("reverse", ("fresh", "posterior", "independent")),
+            ("order", ("confidence", "rule")),
+            ("keep", ("chain", "last")),
+        ):
+            if getattr(self, name) not in known:
+                raise UsageError(f"unknown {name} '{getattr(self, name)}'; choose {', '.join(known)}")
+
+
+class Task:
+    """A batch of instances of one size, with what the reverse process asks of the problem.
+
+    Parameters
+    ----------
+    problem : the contract.
+    instances : named tensors, leading axis B.
+    """
+
+    def __init__(self, problem: Problem, instances: Instances) -> None:
+        size = problem.size(instances)
+        self.problem, self.instances = problem, instances
+        self.rows, self.columns = problem.shape(size)
+        self.density = problem.density(size)
+        self.rule = problem.rule
+        self.batch = len(next(iter(instances.values())))
+        self._mask = problem.mask(instances)
+
+    def cost(self, choice: Tensor) -> Tensor:
+        """Return costs (B, K) of choices (B · K, rows), instance-major."""
+        return self.problem.cost(self.instances, choice.view(self.batch, -1, self.rows))
+
+    def mask(self, samples: int) -> Tensor | None:
+        """Return the permitted pairs for `samples` solutions of every instance."""
+        return None if self._mask is None else self._mask.repeat_interleave(samples, 0)
+
+
+class Step(NamedTuple):
+    """What a callback sees: the state x_t, the log-odds predicted from it, and the best solutions so far."""
+
+    t: int
+    x: Tensor
+    log_odds: Tensor
+    choice: Tensor | None
+    cost: Tensor | None
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The outcome of B · K trajectories.
+
+    choice (B, K, rows) and cost (B, K) of what each trajectory keeps; and of the last step alone, with M decodes
+    each: `last_x` (B · K, rows, columns) with its step `last_t` (B · K,), `last_choice` (B, K · M, rows),
+    `last_first` (B · K · M,) and `last_cost` (B, K · M).
+    """
+
+    choice: Tensor
+    cost: Tensor
+    last_x: Tensor
+    last_t: Tensor
+    last_choice: Tensor
+    last_first: Tensor
+    last_cost: Tensor
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """Return the best choice (B, rows) of every instance and its cost (B,)."""
+        return best_of(self.choice, self.cost)
+
+
+def best_of(choice: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cheapest of (B, K, rows) and its cost, from costs (B, K)."""
+    lowest, index = cost.min(1)
+    chosen = choice.gather(1, index[:, None, None].expand(-1, 1, choice.shape[2])).squeeze(1)
+    return chosen, lowest
+
+
+def generate(
+    predict: Predict,
+    task: Task,
+    diffusion: Diffusion,
+    noise: Noise,
+    options: SamplingOptions,
+    *,
+    x: Tensor | None = None,
+    start: int | None = None,
+    callback: Callable[[Step], bool | None] | None = None,
+) -> Generated:
+    """Run one trajectory for each key of `noise` (B · K of them, instance-major).
+
+    From pure noise at T, or from matrices `x` at step `start`. A callback that returns True ends it early.
+    """
+    count = len(noise.keys)
+    samples = count // task.batch
+    mask = task.mask(samples * options.decodes)
+    if x is None:
+        x = diffusion.prior(task.rows, task.columns, task.density, noise)
+    times = strided_times(diffusion.steps if start is None else start, options.steps)
+    choice: Tensor | None = None
+    cost: Tensor | None = None
+    for t, s in pairwise(times):
+        t_batch = torch.full((count,), t, dtype=torch.long, device=x.device)
+        s_batch = torch.full((count,), s, dtype=torch.long, device=x.device)
+        log_odds = predict(x, t_batch)
+        last = s == 0
+        if last or options.keep == "chain" or options.reverse != "independent":
+            decoded, first = _decode(task, log_odds, noise, options, mask, greedy=last and options.decodes == 1)
+            all_costs = task.cost(decoded)
+            best_choice, best_cost = best_of(
+                decoded.view(count, options.decodes, task.rows), all_costs.view(count, options.decodes)
+            )
+            if cost is None or choice is None or options.keep == "last":
+                choice, cost = best_choice, best_cost
+            else:
+                better = best_cost < cost
+                choice = torch.where(better[:, None], best_choice, choice)
+                cost = torch.where(better, best_cost, cost)
+        stop = callback is not None and callback(Step(t, x, log_odds, choice, cost))
+        if last or stop:
+            break
+        if options.reverse == "independent":
+            x = diffusion.p_sample(x, log_odds.sigmoid(), t_batch, s_batch, task.density, noise)
+        else:
+            clean = one_hot(best_choice, task.columns)
+            if options.reverse == "fresh":
+                x = diffusion.q_sample(clean, s_batch, task.density, noise)
+            else:
+                x = diffusion.p_sample(x, clean, t_batch, s_batch, task.density, noise)
+    assert choice is not None and cost is not None
+    return Generated(
+        choice.view(task.batch, samples, task.rows),
+        cost.view(task.batch, samples),
+        x,
+        t_batch,
+        decoded.view(task.batch, -1, task.rows),
+        first,
+        all_costs,
+    )
+
+
+def refine(
+    predict: Predict,
+    task: Task,
+    diffusion: Diffusion,
+    noise: Noise,
+    options: SamplingOptions,
+    choice: Tensor,
+    cost: Tensor,
+    *,
+    level: float = 0.7,
+    steps: int = 2,
+) -> tuple[Tensor, Tensor]:
+    """Noise solutions (B, rows) to `level` · T, denoise in `steps`, and keep what got better.
+
+    Every instance gets as many attempts as there are keys for it; the result is never worse than `cost` (B,).
+    """
+    samples = len(noise.keys) // task.batch
+    start = max(1, round(level * diffusion.steps))
+    clean = one_hot(choice, task.columns).repeat_interleave(samples, 0)
+    t = torch.full((len(clean),), start, dtype=torch.long, device=clean.device)
+    x = diffusion.q_sample(clean, t, task.density, noise)
+    again = generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
+    new_choice, new_cost = again.best()
+    better = new_cost < cost
+    return torch.where(better[:, None], new_choice, choice), torch.where(better, new_cost, cost)
+
+
+def _decode(
+    task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, greedy: bool
+) -> tuple[Tensor, Tensor]:
+    """Decode every matrix of log-odds `decodes` times; choices (N · M, rows) and first rows (N · M,)."""
+    if options.decodes > 1:
+        log_odds = log_odds.repeat_interleave(options.decodes, 0)
+        noise = noise.spawn(options.decodes)
+    first = noise.integers(task.rows)
+    choice = decode(
+        task.rule,
+        log_odds,
+        order=options.order,
+        temperature=options.temperature,
+        noise=None if greedy else noise,
+        first=first,
+        mask=mask,
+    )
+    return choice, first
