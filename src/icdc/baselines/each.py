@@ -1,0 +1,164 @@
+"""Solvers that answer one instance at a time: sharing out the time limit, worker processes, fallbacks."""
+
+import multiprocessing
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..problem import Arrays, Problem
+from ..solver import Results
+from .common import cost_matrices, instance_keys, is_scheduling, is_tour, results
+from .construction import insertion_tours
+from .scheduling import earliest_completion, longest_first_order
+
+Matrix = NDArray[np.int64] | NDArray[np.float64]
+
+
+class Task(NamedTuple):
+    """One instance to answer.
+
+    tour : whether `matrix` (rows, columns) is a matrix of steps rather than of processing times.
+    start : (rows,) a feasible choice to begin with; also the answer if the solver finds none.
+    limit : seconds it may take, or None.
+    """
+
+    tour: bool
+    matrix: Matrix
+    start: NDArray[np.int64]
+    samples: int
+    seed: int
+    limit: float | None
+
+
+class Answer(NamedTuple):
+    """A feasible choice (rows,), a proven lower bound on the optimum, and whether the choice is proven optimal."""
+
+    choice: NDArray[np.int64]
+    bound: float = -np.inf
+    proven: bool = False
+
+
+@dataclass(frozen=True)
+class EachInstance(ABC):
+    """Answer instances one by one, in `processes` at once.
+
+    The time limit is for the whole batch: an instance that starts gets its fair share of what is left. Where no
+    time is left, and where nothing better is found in it, the answer is that of a quick heuristic.
+    """
+
+    name: ClassVar[str]
+    scheduling: ClassVar[bool] = False
+    tours: ClassVar[bool] = True
+
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise UsageError(f"option 'processes' of solver '{self.name}' must be at least 1, got {self.processes}")
+
+    @abstractmethod
+    def answer(self, task: Task) -> Answer:
+        """Answer one instance within its limit."""
+
+    def load(self) -> None:
+        """Import what `answer` needs, so that it is not counted as solving time."""
+        return None
+
+    def supports(self, problem: Problem) -> bool:
+        return (self.scheduling and is_scheduling(problem)) or (self.tours and is_tour(problem))
+
+    def solve(
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+    ) -> Results:
+        if not self.supports(problem):
+            raise UsageError(f"the solver '{self.name}' cannot answer the problem '{problem.name}'")
+        matrices = cost_matrices(problem, arrays)
+        tour = is_tour(problem)
+        self.load()
+        with _Workers(self, min(self.processes, len(matrices))) as workers:
+            started = time.perf_counter()
+            starts = _starts(matrices, tour)
+            seeds = instance_keys(matrices, seed).tolist()
+            tasks = [
+                Task(tour, matrix, start, samples, key & 0x7FFFFFFF, None)
+                for matrix, start, key in zip(matrices, starts, seeds, strict=True)
+            ]
+            answers = list(workers.answers(tasks, time_limit))
+            seconds = time.perf_counter() - started
+        return results(
+            problem,
+            arrays,
+            np.stack([answer.choice for answer in answers]),
+            seconds,
+            np.array([answer.bound for answer in answers], dtype=np.float64),
+            np.array([answer.proven for answer in answers], dtype=bool),
+        )
+
+
+class _Workers:
+    """Answers tasks in order of their numbers, in this process or in several others."""
+
+    def __init__(self, solver: EachInstance, processes: int) -> None:
+        self.solver = solver
+        self.processes = processes
+        self.pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "_Workers":
+        if self.processes > 1:
+            # a fresh interpreter each: forking a process whose libraries run threads can deadlock
+            self.pool = ProcessPoolExecutor(self.processes, mp_context=multiprocessing.get_context("spawn"))
+            wait([self.pool.submit(self.solver.load) for _ in range(self.processes)])
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def answers(self, tasks: list[Task], time_limit: float | None) -> Iterator[Answer]:
+        deadline = None if time_limit is None else time.perf_counter() + time_limit
+        if self.pool is None:
+            for index, task in enumerate(tasks):
+                yield _answer(self.solver, self._with_share(task, deadline, len(tasks) - index))
+            return
+        running: dict[Future[Answer], int] = {}
+        finished: dict[int, Answer] = {}
+        begun = given = 0
+        while given < len(tasks):
+            while begun < len(tasks) and len(running) < self.processes:
+                task = self._with_share(tasks[begun], deadline, len(tasks) - begun)
+                running[self.pool.submit(_answer, self.solver, task)] = begun
+                begun += 1
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finished[running.pop(future)] = future.result()
+            while given in finished:
+                yield finished.pop(given)
+                given += 1
+
+    def _with_share(self, task: Task, deadline: float | None, left: int) -> Task:
+        if deadline is None:
+            return task
+        rounds = -(-left // self.processes)
+        return task._replace(limit=(deadline - time.perf_counter()) / rounds)
+
+
+def _answer(solver: EachInstance, task: Task) -> Answer:
+    if task.limit is not None and task.limit <= 0:
+        return Answer(task.start)
+    return solver.answer(task)
+
+
+def _starts(matrices: Matrix, tour: bool) -> NDArray[np.int64]:
+    """Return a quick feasible choice for every instance, (count, rows)."""
+    costs = torch.from_numpy(matrices)
+    if tour:
+        first = torch.zeros(len(costs), 1, dtype=torch.long)
+        return insertion_tours(costs, first, furthest=True)[:, 0].numpy()
+    return earliest_completion(costs, longest_first_order(costs)).numpy()

@@ -1,0 +1,74 @@
+"""`icdc generate`: draw instances, with references if a solver is named, into one dataset file."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+
+def generate(
+    problem: Annotated[
+        str, typer.Argument(help="pmsp, atsp, navigation, module:Class, or a standard set such as atsp-50.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write (.npz).")],
+    size: Annotated[str | None, typer.Option(help="Cities, or jobs x machines: 20, 20x4.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many instances.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the instances.")] = 0,
+    reference: Annotated[
+        str | None, typer.Option(help="Solver whose costs become the references: cpsat, lkh:runs=10, …")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that solve at once.")] = 1,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds per instance for the references.")] = None,
+) -> None:
+    """Draw instances of a problem and write them as a dataset.
+
+    With --reference they are solved too, proven optima marked as such; stopped and called again, it goes on where
+    it was. A standard set's name needs no size, count or seed, and brings its shipped references along.
+    """
+    from ..data.dataset import write_dataset
+    from ..data.referencing import write_referenced
+    from ..solvers import make_solver, options_of
+
+    dataset = _drawn(problem, size, count, seed)
+    if reference is None:
+        write_dataset(out, dataset)
+        known = "with shipped references" if dataset.reference is not None else "without references"
+        print(f"wrote {len(dataset)} instances to {out}, {known}", file=sys.stderr)
+        return
+    options = {"processes": processes} if processes > 1 and "processes" in options_of(reference.split(":")[0]) else {}
+    solver = make_solver(reference, **options)
+    with progress("solving for references") as advance:
+        finished = write_referenced(out, dataset, solver, reference, time_limit=time_limit, on_progress=advance)
+    assert finished.proven is not None
+    proven = int(finished.proven.sum())
+    print(f"wrote {len(finished)} instances to {out}, {proven} references proven optimal", file=sys.stderr)
+
+
+def _drawn(name: str, size: str | None, count: int, seed: int) -> "Dataset":
+    """Return the standard set of that name, or fresh instances of that problem."""
+    from ..data.dataset import Dataset
+    from ..data.standard import STANDARD_SETS, draw, standard_set
+    from ..errors import UsageError
+    from ..problems import get_problem
+
+    if name in STANDARD_SETS:
+        if size is not None:
+            raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
+        return standard_set(name)
+    problem = get_problem(name)
+    wanted = " x ".join(problem.size_names)
+    if size is None:
+        raise UsageError(f"--size is needed for '{name}': {wanted}")
+    try:
+        numbers = tuple(int(part) for part in size.lower().split("x"))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != len(problem.size_names) or min(numbers, default=0) < 1:
+        raise UsageError(f"--size of '{name}' must be {wanted}, got '{size}'")
+    return Dataset(problem, draw(name, numbers, count, seed))

@@ -1,0 +1,105 @@
+"""Every solver by name: `make_solver("ga:iterations=500")`. Nothing is imported before it is asked for."""
+
+import importlib
+import inspect
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import UsageError
+from .solver import Solver
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a solver lives and what it is for, known without importing it."""
+
+    path: str
+    problems: str
+    summary: str
+    extra: str | None = None
+
+
+SOLVERS: dict[str, Entry] = {
+    "icdc": Entry("icdc.solving:DiffusionSolver", "any trained", "the learned diffusion model"),
+    "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
+    "cpsat": Entry("icdc.baselines.cpsat:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
+    "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),
+    "scip": Entry("icdc.baselines.mip:Scip", "pmsp, tours", "the paper's MIP through SCIP, exact", "exact"),
+    "cplex": Entry("icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"),
+    "sjf": Entry("icdc.baselines.scheduling:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"),
+    "ect": Entry("icdc.baselines.scheduling:EarliestCompletion", "pmsp", "list scheduling by earliest completion"),
+    "lpt": Entry("icdc.baselines.scheduling:LongestFirst", "pmsp", "longest jobs first, each to earliest completion"),
+    "ga": Entry("icdc.baselines.genetic:GeneticAlgorithm", "pmsp", "genetic algorithm"),
+    "pso": Entry("icdc.baselines.swarm:ParticleSwarm", "pmsp", "particle swarm"),
+    "nn": Entry("icdc.baselines.construction:NearestNeighbour", "tours", "nearest neighbour"),
+    "ni": Entry("icdc.baselines.construction:NearestInsertion", "tours", "nearest insertion"),
+    "fi": Entry("icdc.baselines.construction:FurthestInsertion", "tours", "furthest insertion"),
+    "patching": Entry("icdc.baselines.patching:AssignmentPatching", "tours", "assignment, its cycles patched into a tour"),
+    "lkh": Entry("icdc.baselines.lkh:Lkh", "tours", "LKH-3 through elkai (non-commercial licence)", "lkh"),
+    "pyvrp": Entry("icdc.baselines.vrp:PyVrp", "tours", "PyVRP, iterated local search", "pyvrp"),
+    "routing": Entry("icdc.baselines.routing:Routing", "tours", "OR-Tools routing, guided local search", "exact"),
+}
+
+
+def make_solver(spec: str, **options: Any) -> Solver:
+    """Return the solver that `name` or `name:key=value,key=value` describes.
+
+    Further keyword options are Python values and win over those in the text. An unknown name, an unknown
+    option or a value of the wrong kind is a UsageError that lists what there is; a solver whose optional
+    package is missing raises MissingExtraError with the pip line.
+    """
+    name, _, rest = spec.partition(":")
+    known = options_of(name)
+    for part in filter(None, rest.split(",")):
+        key, equals, text = part.partition("=")
+        if not equals:
+            raise UsageError(f"solver option '{part}' of '{name}' must look like key=value")
+        _reject_unknown(name, key, known)
+        if key not in options:
+            options[key] = _read(name, key, text, known[key].annotation)
+    for key in options:
+        _reject_unknown(name, key, known)
+    return typing.cast(Solver, _solver_class(name)(**options))
+
+
+def options_of(name: str) -> dict[str, inspect.Parameter]:
+    """Return the options of a solver: name, type and default of each."""
+    cls = _solver_class(name)
+    hints = typing.get_type_hints(cls.__init__)
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    return {p.name: p.replace(annotation=hints.get(p.name, str)) for p in parameters}
+
+
+def _solver_class(name: str) -> Any:
+    if name not in SOLVERS:
+        raise UsageError(f"unknown solver '{name}'; choose one of {', '.join(SOLVERS)}")
+    module, _, cls = SOLVERS[name].path.partition(":")
+    return getattr(importlib.import_module(module), cls)
+
+
+def _reject_unknown(name: str, key: str, known: dict[str, inspect.Parameter]) -> None:
+    if key not in known:
+        valid = f"choose from {', '.join(known)}" if known else "it has none"
+        raise UsageError(f"solver '{name}' has no option '{key}'; {valid}")
+
+
+def _read(name: str, key: str, text: str, kind: Any) -> Any:
+    """Read the text of an option as the type its solver declares."""
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        if text.lower() == "none" and type(None) in typing.get_args(kind):
+            return None
+        kind = next(member for member in typing.get_args(kind) if member is not type(None))
+    if kind is bool:
+        if text.lower() in ("true", "yes", "1", "false", "no", "0"):
+            return text.lower() in ("true", "yes", "1")
+    elif kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    else:
+        return text
+    wanted = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+    raise UsageError(f"option '{key}' of solver '{name}' must be {wanted}, got '{text}'")
