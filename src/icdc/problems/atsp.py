@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..bounds import assignment_bound
 from ..errors import InputError
 from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Size
+from ..problem import Arrays, Features, FeatureSizes, Instances, Size, to_tensors
 from .matrices import checked_matrix, reject_negative
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
@@ -44,6 +46,10 @@ class Atsp(TourProblem):
 
     def travel(self, instances: Instances) -> Tensor:
         return instances["distances"]
+
+    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Return the assignment bound, (count,)."""
+        return assignment_bound(self.travel(to_tensors(arrays)).numpy())
 
     def features(self, instances: Instances) -> Features:
         """D, Dᵀ, D above its row's and its column's minimum, and log-Sinkhorn of −D at two temperatures."""

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..bounds import assignment_bound
 from ..errors import InputError
 from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Size
+from ..problem import Arrays, Features, FeatureSizes, Instances, Size, to_tensors
 from .matrices import checked_matrix
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
@@ -65,6 +67,10 @@ class Navigation(TourProblem):
 
     def travel(self, instances: Instances) -> Tensor:
         return squared_distances(instances["coordinates"]) * instances["slowness"] + instances["traffic"]
+
+    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Return the assignment bound of the travel times, (count,)."""
+        return assignment_bound(self.travel(to_tensors(arrays)).numpy())
 
     def features(self, instances: Instances) -> Features:
         """S and F (raw), their transposes, F above its row's and column's minimum, and squared distances.

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..bounds import scheduling_bound
 from ..noise import Noise
 from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size
 from ..rules import OneColumnPerRow
@@ -53,6 +55,10 @@ class Pmsp(Problem):
     def violation(self, x: Tensor) -> Tensor:
         """C_PMSP: squared excess over one of the number of machines each job has."""
         return (x.sum(2) - 1).square().sum(1)
+
+    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Return the linear-programming bound on the makespan, (count,)."""
+        return scheduling_bound(np.asarray(arrays["durations"]))
 
     def features(self, instances: Instances) -> Features:
         """P, P above its row's minimum and mean, and balanced fractional assignments at two temperatures."""
