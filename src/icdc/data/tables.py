@@ -1,0 +1,172 @@
+"""CSV and TSV matrices, with or without a header and a column of labels.
+
+The separator is whichever of tab, semicolon and comma most lines contain (blanks if none does). Lines that
+begin with # are comments. A first row of words is a header and a first column of words holds labels; numbers
+are taken for labels only where the top-left corner is empty or says so ("job", "city", "id", …).
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .cells import Number, looks_numeric, parse_number, shorten, to_array
+
+Names = tuple[str, ...]
+
+_CORNERS = frozenset(
+    [
+        "job",
+        "jobs",
+        "task",
+        "tasks",
+        "machine",
+        "machines",
+        "city",
+        "cities",
+        "node",
+        "nodes",
+        "item",
+        "items",
+    ]
+    + ["stop", "stops", "from", "to", "from/to", "name", "names", "label", "labels", "id", "index", "row"]
+)
+_BLANKS = frozenset(["", "-", "--", "–", "—", "x", "X", "inf", "Inf", "INF", "nan", "NaN", "NA", "∞"])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A matrix (rows, columns) read from text, with the names it came with.
+
+    `blank_diagonal` is True where the diagonal of a square table held no numbers (and now holds zeros): only
+    a matrix from places to the same places is written so.
+    """
+
+    values: NDArray[Any]
+    rows: Names | None = None
+    columns: Names | None = None
+    blank_diagonal: bool = False
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    cells: list[str]
+
+
+def parse_table(text: str, name: str) -> Table:
+    """Read a matrix from separated text; raise InputError naming `name`, the line and the column."""
+    lines, separator = _split(text, name)
+    if not lines:
+        raise InputError(f"{name}: the file is empty")
+    header, has_labels = _layout(lines)
+    body = lines[1:] if header else lines
+    if not body:
+        raise InputError(f"{name}: there is a header but no row of numbers")
+    offset = int(has_labels)
+    width = len(body[0].cells)
+    for line in body:
+        if len(line.cells) != width:
+            raise InputError(
+                f"{name}: line {line.number} has {len(line.cells)} cells "
+                f"where line {body[0].number} has {width}"
+            )
+    if width == offset:
+        raise InputError(f"{name}: there are labels but no numbers")
+    columns = None
+    if header:
+        columns = tuple(header.cells[len(header.cells) - (width - offset) :])
+        if len(header.cells) not in (width, width - offset):
+            raise InputError(
+                f"{name}: the header has {len(header.cells)} cells where line {body[0].number} has {width}"
+            )
+    rows = tuple(line.cells[0] for line in body) if has_labels else None
+    for names, what in ((rows, "row"), (columns, "column")):
+        if names is not None:
+            reject_duplicates(names, f"{name}: the {what} label")
+    blank = _has_blank_diagonal(body, offset)
+    decimal_comma = separator == ";"
+    values: list[list[Number]] = []
+    for r, line in enumerate(body):
+        values.append([])
+        for c, cell in enumerate(line.cells[offset:]):
+            if blank and r == c:
+                cell = "0"
+            elif decimal_comma and cell.count(",") == 1:
+                cell = cell.replace(",", ".")
+            try:
+                values[-1].append(parse_number(cell))
+            except InputError as error:
+                raise InputError(f"{name}: line {line.number}, column {c + offset + 1}: {error}") from None
+    return Table(to_array(values), rows, columns, blank)
+
+
+def reject_duplicates(names: Sequence[str], what: str) -> None:
+    """Raise InputError if a name occurs twice, since an answer could not be read back."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{what} {shorten(name)} occurs twice")
+        seen.add(name)
+
+
+def _split(text: str, name: str) -> tuple[list[_Line], str]:
+    """Cut text into lines of stripped cells; return them with the separator ("" for blanks)."""
+    kept = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    counts = {s: sum(s in line for _, line in kept) for s in ("\t", ";", ",")}
+    separator = max(counts, key=lambda s: counts[s]) if any(counts.values()) else ""
+    lines = []
+    for number, line in kept:
+        if separator:
+            try:
+                cells = next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True))
+            except csv.Error as error:
+                raise InputError(f"{name}: line {number} cannot be read as a table ({error})") from None
+        else:
+            cells = line.split()
+        lines.append(_Line(number, [cell.strip() for cell in cells]))
+    # a separator at the end of every line is a habit of some programs, not a column
+    while separator and lines and all(len(line.cells) > 1 and not line.cells[-1] for line in lines):
+        lines = [_Line(line.number, line.cells[:-1]) for line in lines]
+    return lines, separator
+
+
+def _layout(lines: list[_Line]) -> tuple[_Line | None, bool]:
+    """Tell whether the first line is a header (return it) and whether the first column holds labels."""
+    first, rest = lines[0], lines[1:]
+    corner, others = first.cells[0], first.cells[1:]
+    says_labels = corner.casefold() in _CORNERS or (corner == "" and not _is_headless_square(lines))
+    words = [not looks_numeric(cell) for cell in others]
+    if rest and len(first.cells) + 1 == len(rest[0].cells):
+        return first, True  # a header that does not name the column of labels
+    labelled = bool(rest) and all(not looks_numeric(line.cells[0]) for line in rest)
+    if others and all(words) and (not looks_numeric(corner) or says_labels):
+        return first, labelled or says_labels
+    if says_labels and rest and not any(words):
+        return first, True  # numbers as names, under a corner that says they are names
+    if not others and rest and not looks_numeric(corner) and not labelled:
+        return first, False  # one column under its name
+    # without a header, the first column is labels if it holds no number at all
+    return None, bool(others) and not looks_numeric(corner) and (labelled or not rest)
+
+
+def _is_headless_square(lines: list[_Line]) -> bool:
+    """Tell whether an empty corner is the beginning of a blank diagonal rather than of a header."""
+    if any(len(line.cells) != len(lines) for line in lines) or not _has_blank_diagonal(lines, 0):
+        return False
+    return [line.cells[0] for line in lines] != lines[0].cells  # equal: the same names above and beside
+
+
+def _has_blank_diagonal(body: list[_Line], offset: int) -> bool:
+    """Tell whether a square table has no number anywhere on its diagonal."""
+    size = len(body)
+    if len(body[0].cells) - offset != size or size < 2:
+        return False
+    return all(line.cells[r + offset] in _BLANKS for r, line in enumerate(body))
