@@ -14,19 +14,15 @@ _ABOUT = frozenset(["problem", "reference", "proven", "choice", "name", "seed"])
 _BUILT_IN_AXES = {"distances": 2, "durations": 2, "coordinates": 2, "slowness": 2, "traffic": 2, BARE: 2}
 
 
-def drafts_of_npy(content: bytes, name: str) -> list[Draft]:
-    """Return the instances of an NPY file: one matrix, or several stacked along a first axis."""
-    array = _load(content, name)
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{name}: this is an NPZ archive, not an NPY file")
-    return _drafts({BARE: array}, None, name)
+def drafts_of_numpy(content: bytes, name: str) -> list[Draft]:
+    """Return the instances of an NPY or NPZ file.
 
-
-def drafts_of_npz(content: bytes, name: str) -> list[Draft]:
-    """Return the instances of an NPZ file: a dataset, named arrays, or a single array of any name."""
+    An NPY file holds one matrix, or several stacked along a first axis; an NPZ archive is a dataset, the
+    named arrays of one instance, or a single array of any name.
+    """
     arrays = _load(content, name)
-    if not isinstance(arrays, dict):
-        raise InputError(f"{name}: this is an NPY file, not an NPZ archive")
+    if isinstance(arrays, np.ndarray):
+        return _drafts({BARE: arrays}, None, name)
     problem = None
     if "problem" in arrays:
         problem = str(arrays["problem"]) if arrays["problem"].dtype.kind == "U" else None

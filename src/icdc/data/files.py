@@ -28,13 +28,12 @@ def read_bytes(source: str | Path) -> bytes:
 
 def decode_text(content: bytes, name: str) -> str:
     """Return text from bytes: UTF-8, or UTF-16 where a byte order mark says so."""
-    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
-        text = content.decode(encoding)
+        text = content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name}: this is not text (byte {error.start + 1} is not {encoding[:6].upper()})"
-        ) from None
+        encoding = "UTF-16" if wide else "UTF-8"
+        raise InputError(f"{name}: this is not text (byte {error.start + 1} is not {encoding})") from None
     if "\0" in text:
         raise InputError(f"{name}: this is not text (character {text.index(chr(0)) + 1} is a null)")
     return text

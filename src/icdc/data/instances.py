@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..problem import Arrays, Problem
 from ..problems import BUILT_IN, get_problem, problem_path
-from .binary import drafts_of_npy, drafts_of_npz
+from .binary import drafts_of_numpy
 from .documents import drafts_of_json
 from .drafts import BARE, Draft, draft_of_table, draft_of_tsplib
 from .files import STDIN, decode_text, read_bytes
@@ -98,10 +98,8 @@ def resolve(draft: Draft, problem: Problem | None = None) -> Instance:
 def _drafts(content: bytes, name: str) -> list[Draft]:
     """Read by the ending of the name or, where that says nothing, by the beginning of the content."""
     ending = Path(name).suffix.lower()
-    if ending == ".npy" or content.startswith(b"\x93NUMPY"):
-        return drafts_of_npy(content, name)
-    if ending == ".npz" or content.startswith(b"PK\x03\x04"):
-        return drafts_of_npz(content, name)
+    if ending in (".npy", ".npz") or content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
+        return drafts_of_numpy(content, name)
     text = decode_text(content, name)
     readers: dict[str, Callable[[str, str], list[Draft]]] = {
         ".atsp": draft_of_tsplib,

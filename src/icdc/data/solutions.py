@@ -59,7 +59,10 @@ def choice_of(items: Sequence[int], instance: Instance) -> NDArray[np.int64]:
 
 
 def write_solution(path: str | Path, instance: Instance, choice: NDArray[np.int64]) -> None:
-    """Write a solution as `.tour` (TSPLIB), `.csv` (one item a line, with names), `.json` or `.txt` (a list)."""
+    """Write a solution: `.tour` (TSPLIB), `.csv` (one item a line, with names), `.json` or `.txt` (a list).
+
+    The file is written whole or not at all.
+    """
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:

@@ -17,23 +17,11 @@ from .cells import Number, looks_numeric, parse_number, shorten, to_array
 
 Names = tuple[str, ...]
 
+# words for one item; an "s" at the end is not looked at
 _CORNERS = frozenset(
-    [
-        "job",
-        "jobs",
-        "task",
-        "tasks",
-        "machine",
-        "machines",
-        "city",
-        "cities",
-        "node",
-        "nodes",
-        "item",
-        "items",
-    ]
-    + ["stop", "stops", "from", "to", "from/to", "name", "names", "label", "labels", "id", "index", "row"]
+    ["job", "task", "machine", "city", "cities", "node", "item", "stop", "from", "from/to", "to"]
 )
+_CORNERS |= {"name", "label", "id", "index", "row"}
 _BLANKS = frozenset(["", "-", "--", "–", "—", "x", "X", "inf", "Inf", "INF", "nan", "NaN", "NA", "∞"])
 
 
@@ -142,11 +130,13 @@ def _layout(lines: list[_Line]) -> tuple[_Line | None, bool]:
     """Tell whether the first line is a header (return it) and whether the first column holds labels."""
     first, rest = lines[0], lines[1:]
     corner, others = first.cells[0], first.cells[1:]
-    says_labels = corner.casefold() in _CORNERS or (corner == "" and not _is_headless_square(lines))
+    says_labels = bool({corner.casefold(), corner.casefold().removesuffix("s")} & _CORNERS) or (
+        corner == "" and not _is_headless_square(lines)
+    )
     words = [not looks_numeric(cell) for cell in others]
-    if rest and len(first.cells) + 1 == len(rest[0].cells):
-        return first, True  # a header that does not name the column of labels
     labelled = bool(rest) and all(not looks_numeric(line.cells[0]) for line in rest)
+    if labelled and len(first.cells) + 1 == len(rest[0].cells):
+        return first, True  # a header that does not name the column of labels
     if others and all(words) and (not looks_numeric(corner) or says_labels):
         return first, labelled or says_labels
     if says_labels and rest and not any(words):

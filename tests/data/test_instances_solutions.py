@@ -1,0 +1,127 @@
+"""Solutions in and out: every form that is written is read back, wrong ones are refused clearly."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icdc.data import Instance, choice_of, read_solution, write_atomically, write_solution
+from icdc.errors import InputError, UsageError
+from icdc.problems import Atsp, Pmsp
+
+TOUR = Instance("t.atsp", Atsp(), {"distances": np.arange(16).reshape(4, 4)}, *(("a", "b", "c", "d"),) * 2)
+SHOP = Instance("p.csv", Pmsp(), {"durations": np.arange(9).reshape(3, 3)}, ("1", "2", "3"), ("x", "y", "z"))
+PLAIN = Instance("p.csv", Pmsp(), {"durations": np.arange(9).reshape(3, 3)})
+
+
+@settings(deadline=None)
+@given(tour=st.permutations(range(4)), ending=st.sampled_from([".tour", ".csv", ".json", ".txt"]))
+def test_tours_round_trip(tmp_path_factory: pytest.TempPathFactory, tour: list[int], ending: str) -> None:
+    path = tmp_path_factory.getbasetemp() / f"answer{ending}"
+    choice = choice_of(tour, TOUR)
+    write_solution(path, TOUR, choice)
+    np.testing.assert_array_equal(read_solution(path, TOUR), choice)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2), min_size=3, max_size=3), st.sampled_from([".csv", ".json", ".txt"]))
+def test_schedules_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, machines: list[int], ending: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"answer{ending}"
+    for instance in (SHOP, PLAIN):
+        write_solution(path, instance, np.array(machines))
+        assert read_solution(path, instance).tolist() == machines
+
+
+def test_a_schedule_is_written_with_its_names(tmp_path: Path) -> None:
+    write_solution(tmp_path / "s.csv", SHOP, np.array([2, 0, 2]))
+    assert (tmp_path / "s.csv").read_text() == "job,machine\n1,z\n2,x\n3,z\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "z x z",
+        "2, 0, 2",
+        "2\n0\n2\n",
+        '["z", "x", "z"]',
+        "[2, 0, 2]",
+        '{"problem": "pmsp", "instance": "elsewhere", "solution": [2, 0, 2]}',
+        '{"instance": "q.csv", "solution": [0, 0, 0]}\n{"instance": "p.csv", "solution": [2, 0, 2]}',
+        "job,machine\n3,z\n1,z\n2,x",
+    ],
+)
+def test_forms_of_a_schedule(tmp_path: Path, text: str) -> None:
+    (tmp_path / "s").write_text(text)
+    assert read_solution(tmp_path / "s", SHOP).tolist() == [2, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("0 1", "the solution has 2 entries where the instance needs 3"),
+        ("0 1 3", "entry 3 of the solution is 3; it must be from 0 to 2"),
+        ("0 1 -1", "entry 3 of the solution is -1"),
+        ("0 1 w", "'w' is neither a number nor a name of this instance"),
+        ("[0, 1, 1.5]", "entry 3 of the solution is not a whole number"),
+        ("[0, 1, true]", "entry 3 of the solution is not a whole number"),
+        ('{"problem": "atsp", "solution": [0, 1, 2]}', "this solves 'atsp', not 'pmsp'"),
+        ('{"solution": 3}', "there is no list of items in it"),
+        ("[0, 1", "line 1: this is not JSON"),
+        ("[1]\n[2]", "none of the 2 lines is for p.csv"),
+        ("job,machine\n1,x\n2,y\n", "the solution has 2 entries where the instance needs 3"),
+        ("job,machine\n1,x\n1,y\n2,z\n", "every job must be named exactly once"),
+        ("job,machine\n1,x,y\n", "line 2 must have two cells, got 3"),
+    ],
+)
+def test_wrong_schedules(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "s"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_solution(path, SHOP)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("TYPE: TOUR\nTOUR_SECTION\n1 2 2 4 -1", "a tour must name every city from 0 to n-1 exactly once"),
+        ("TYPE: TOUR\nTOUR_SECTION\n1 2 3 5 -1", "entry 4 of the solution is 4"),
+        ("TYPE: ATSP\nDIMENSION: 1\nEDGE_WEIGHT_SECTION\n0", "this is an instance, not a tour"),
+    ],
+)
+def test_wrong_tours(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "s.tour"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_solution(path, TOUR)
+
+
+def test_wrong_endings(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a solution is written as"):
+        write_solution(tmp_path / "s.xlsx", SHOP, np.array([0, 0, 0]))
+    with pytest.raises(UsageError, match="is not a tour"):
+        write_solution(tmp_path / "s.tour", SHOP, np.array([0, 0, 0]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.json"
+    write_atomically(path, json.dumps([1]))
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(InputError, match="cannot be written \\(No space left"):
+        write_atomically(path, json.dumps([2]))
+    assert path.read_text() == "[1]"
+    assert [p.name for p in tmp_path.iterdir()] == ["s.json"]
+    with pytest.raises(InputError, match="cannot be written"):
+        write_atomically(tmp_path / "no" / "such" / "folder", b"")
