@@ -2,8 +2,8 @@
 
 Given that a row has exactly one 1 among its allowed columns, a product of independent Bernoullis renormalises
 to a softmax over the log-odds of those columns. Following a rule's own order, p̂ is therefore a product of
-masked softmaxes, one for each row, and its logarithm is exact and cheap. Sampling from a softmax is taking the
-largest of log-odds plus Gumbel noise, so one deterministic rule serves for greedy decoding and for sampling.
+masked softmaxes, one for each row, and its logarithm is exact and cheap. Sampling from a softmax is taking
+the largest of log-odds plus Gumbel noise, so one deterministic rule serves for greedy decoding and sampling.
 """
 
 from typing import Literal
@@ -33,14 +33,15 @@ def decode(
     ----------
     order : "rule" decides in the rule's own order and samples exactly from p̂; "confidence" always takes the
         best-scored pair that is still allowed, wherever it is.
-    temperature : divides the log-odds before noise is added; without noise it changes nothing.
+    temperature : samples as if the log-odds were divided by it; without noise it changes nothing.
     noise : where random numbers come from; None decodes greedily.
     first : (N,), the row that decides first in the rule's own order; row 0 unless given.
     mask : (N, rows, columns) bool, the pairs the instances permit.
     """
     scores = log_odds.float()
     if noise is not None:
-        scores = scores / temperature + noise.gumbel(*log_odds.shape[1:])
+        # the noise is scaled, not the log-odds: a tiny temperature must not push them below `NEVER`
+        scores = scores + temperature * noise.gumbel(*log_odds.shape[1:])
     if order == "confidence":
         return rule.by_confidence(scores, mask)
     if first is None:
