@@ -43,7 +43,11 @@ class Model:
     """
 
     def __init__(
-        self, problem: Problem, config: ModelConfig, name: str = "untrained", card: Mapping[str, Any] | None = None
+        self,
+        problem: Problem,
+        config: ModelConfig,
+        name: str = "untrained",
+        card: Mapping[str, Any] | None = None,
     ) -> None:
         self.problem, self.config, self.name = problem, config, name
         self.card: dict[str, Any] = dict(card or {})
@@ -190,7 +194,9 @@ def default_for(problem: str, size: Size) -> str:
             candidate = (distance, -float(sum(known)), name)
             best = candidate if best is None else min(best, candidate)
     if best is None:
-        raise UsageError(f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE")
+        raise UsageError(
+            f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE"
+        )
     return best[2]
 
 
@@ -216,4 +222,6 @@ def _path_of(name: str | os.PathLike[str]) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")
+    raise UsageError(
+        f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path"
+    )

@@ -36,6 +36,16 @@ class Features:
     rows: Tensor | None = None
     columns: Tensor | None = None
 
+    def repeat(self, samples: int) -> "Features":
+        """Return the features with every instance `samples` times in a row."""
+        if samples == 1:
+            return self
+        return Features(
+            self.relations.repeat_interleave(samples, 0),
+            None if self.rows is None else self.rows.repeat_interleave(samples, 0),
+            None if self.columns is None else self.columns.repeat_interleave(samples, 0),
+        )
+
 
 @dataclass(frozen=True)
 class FeatureSizes:

@@ -67,9 +67,11 @@ class Task:
     ----------
     problem : the contract.
     instances : named tensors, leading axis B.
+    only_feasible : give solutions that fail the problem's own test an infinite cost, so that they never win.
+        Rules make none, except where a mask leaves them no way out.
     """
 
-    def __init__(self, problem: Problem, instances: Instances) -> None:
+    def __init__(self, problem: Problem, instances: Instances, only_feasible: bool = False) -> None:
         size = problem.size(instances)
         self.problem, self.instances = problem, instances
         self.rows, self.columns = problem.shape(size)
@@ -77,10 +79,15 @@ class Task:
         self.rule = problem.rule
         self.batch = len(next(iter(instances.values())))
         self._mask = problem.mask(instances)
+        self._check = only_feasible and self._mask is not None
 
     def cost(self, choice: Tensor) -> Tensor:
         """Return costs (B, K) of choices (B · K, rows), instance-major."""
-        return self.problem.cost(self.instances, choice.view(self.batch, -1, self.rows))
+        choice = choice.view(self.batch, -1, self.rows)
+        cost = self.problem.cost(self.instances, choice)
+        if self._check:
+            cost = torch.where(self.problem.feasible(self.instances, choice), cost.double(), torch.inf)
+        return cost
 
     def mask(self, samples: int) -> Tensor | None:
         """Return the permitted pairs for `samples` solutions of every instance."""
@@ -88,11 +95,17 @@ class Task:
 
 
 class Step(NamedTuple):
-    """What a callback sees: the state x_t, the log-odds predicted from it, and the best solutions so far."""
+    """What a callback sees: x_t, the log-odds predicted from it, the solution decoded and the best so far.
+
+    t and s are this step and the next; x and log_odds (N, rows, columns), decoded and choice (N, rows) and
+    cost (N,), for N = B · K trajectories. Where a step decodes nothing the last three are None.
+    """
 
     t: int
+    s: int
     x: Tensor
     log_odds: Tensor
+    decoded: Tensor | None
     choice: Tensor | None
     cost: Tensor | None
 
@@ -147,6 +160,7 @@ def generate(
     if x is None:
         x = diffusion.prior(task.rows, task.columns, task.density, noise)
     times = strided_times(diffusion.steps if start is None else start, options.steps)
+    carried: Tensor | None = None
     choice: Tensor | None = None
     cost: Tensor | None = None
     for t, s in pairwise(times):
@@ -155,24 +169,26 @@ def generate(
         log_odds = predict(x, t_batch)
         last = s == 0
         if last or options.keep == "chain" or options.reverse != "independent":
-            decoded, first = _decode(task, log_odds, noise, options, mask, greedy=last and options.decodes == 1)
+            decoded, first = _decode(
+                task, log_odds, noise, options, mask, greedy=last and options.decodes == 1
+            )
             all_costs = task.cost(decoded)
-            best_choice, best_cost = best_of(
+            carried, carried_cost = best_of(
                 decoded.view(count, options.decodes, task.rows), all_costs.view(count, options.decodes)
             )
             if cost is None or choice is None or options.keep == "last":
-                choice, cost = best_choice, best_cost
+                choice, cost = carried, carried_cost
             else:
-                better = best_cost < cost
-                choice = torch.where(better[:, None], best_choice, choice)
-                cost = torch.where(better, best_cost, cost)
-        stop = callback is not None and callback(Step(t, x, log_odds, choice, cost))
+                better = carried_cost < cost
+                choice = torch.where(better[:, None], carried, choice)
+                cost = torch.where(better, carried_cost, cost)
+        stop = callback is not None and callback(Step(t, s, x, log_odds, carried, choice, cost))
         if last or stop:
             break
-        if options.reverse == "independent":
+        if options.reverse == "independent" or carried is None:
             x = diffusion.p_sample(x, log_odds.sigmoid(), t_batch, s_batch, task.density, noise)
         else:
-            clean = one_hot(best_choice, task.columns)
+            clean = one_hot(carried, task.columns)
             if options.reverse == "fresh":
                 x = diffusion.q_sample(clean, s_batch, task.density, noise)
             else:

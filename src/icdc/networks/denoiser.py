@@ -39,7 +39,8 @@ class EdgeDenoiser(nn.Module):
         self.time = TimeEmbedding(width)
         self.time_maps = nn.ModuleList(nn.Linear(width, width) for _ in range(config.denoiser_layers))
         self.layers = nn.ModuleList(
-            EdgeLayer(width, config.heads, edge_width, config.feed_forward) for _ in range(config.denoiser_layers)
+            EdgeLayer(width, config.heads, edge_width, config.feed_forward)
+            for _ in range(config.denoiser_layers)
         )
         for layer in self.layers:
             assert isinstance(layer, EdgeLayer)
@@ -58,7 +59,9 @@ class EdgeDenoiser(nn.Module):
         time = self.time(t)
         for layer, time_map in zip(self.layers, self.time_maps, strict=True):
             rows, columns, edges = layer(rows, columns, edges, time_map(time))
-        scores = head_scores(self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns)), self.heads)
+        scores = head_scores(
+            self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns)), self.heads
+        )
         out: Tensor = self.out(torch.cat([self.norm_edges(edges), scores.to(edges.dtype)], -1))
         return out.squeeze(-1).float()
 
@@ -70,9 +73,7 @@ class GatedDenoiser(nn.Module):
         super().__init__()
         self.input = EdgeInput(channels, config.width, config.relations_in_denoiser)
         self.time = TimeEmbedding(config.width)
-        self.from_encoder = (
-            nn.Linear(config.edge_width, config.width) if config.encoder == "edge" else None
-        )
+        self.from_encoder = nn.Linear(config.edge_width, config.width) if config.encoder == "edge" else None
         self.layers = nn.ModuleList(GatedLayer(config) for _ in range(config.denoiser_layers))
         self.out = nn.Linear(config.width, 1)
 
@@ -104,7 +105,9 @@ class GatedLayer(nn.Module):
         self.edge = nn.Linear(width, width, bias=False)  # P
         self.from_row, self.from_column = (nn.Linear(width, width, bias=False) for _ in range(2))  # Q, R
         self.own_row, self.own_column = (nn.Linear(width, width, bias=False) for _ in range(2))  # U_a, U_b
-        self.row_message, self.column_message = (nn.Linear(width, width, bias=False) for _ in range(2))  # V_a, V_b
+        self.row_message, self.column_message = (
+            nn.Linear(width, width, bias=False) for _ in range(2)
+        )  # V_a, V_b
         self.norm_edge, self.norm_row, self.norm_column = (make_norm(config.norm, width) for _ in range(3))
         self.edge_mlp = FeedForward(width, width)
         self.time_mlp = FeedForward(width, width)

@@ -144,7 +144,9 @@ class DualBlock(nn.Module):
         self.intra = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.mix = nn.Sequential(
-            nn.Linear(self.heads + channels, config.mixer_width), nn.ReLU(), nn.Linear(config.mixer_width, self.heads)
+            nn.Linear(self.heads + channels, config.mixer_width),
+            nn.ReLU(),
+            nn.Linear(config.mixer_width, self.heads),
         )
         self.norm_1, self.norm_2 = make_norm(config.norm, width), make_norm(config.norm, width)
         self.feed = FeedForward(width, config.feed_forward * width)

@@ -10,7 +10,10 @@ from ..errors import InputError
 
 def checked_matrix(matrix: Any, what: str) -> NDArray[Any]:
     """Return a batch of finite numeric matrices (count, rows, columns), or say what is wrong with it."""
-    array = np.asarray(matrix)
+    try:
+        array = np.asarray(matrix)
+    except ValueError:
+        raise InputError(f"{what} must be a matrix, got rows of different lengths") from None
     if array.ndim == 2:
         array = array[None]
     if array.ndim != 3:

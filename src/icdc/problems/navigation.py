@@ -60,7 +60,9 @@ class Navigation(TourProblem):
         for name in ("slowness", "traffic"):
             if checked[name].shape[1:] != (cities, cities):
                 shape = " × ".join(map(str, checked[name].shape[1:]))
-                raise InputError(f"the array '{name}' must be {cities} × {cities} for {cities} cities, got {shape}")
+                raise InputError(
+                    f"the array '{name}' must be {cities} × {cities} for {cities} cities, got {shape}"
+                )
         if len({len(array) for array in checked.values()}) > 1:
             raise InputError("the arrays hold different numbers of instances")
         return checked
@@ -75,17 +77,23 @@ class Navigation(TourProblem):
     def features(self, instances: Instances) -> Features:
         """S and F (raw), their transposes, F above its row's and column's minimum, and squared distances.
 
-        F may be negative and is put on the scale of its own spread; nothing here combines R, S and F.
+        One unit of length and one of time are taken out of everything, so that T = ‖R_i − R_j‖²·S_ij + F_ij
+        still holds between the features up to a factor; no element combines R, S and F.
         """
-        coordinates = instances["coordinates"].float()
         slowness, traffic = instances["slowness"].float(), instances["traffic"].float()
+        coordinates = instances["coordinates"]
+        coordinates = (coordinates - coordinates.mean(1, keepdim=True, dtype=torch.float64)).float()
         size = coordinates.shape[1]
-        tiny = torch.finfo(torch.float32).tiny
         diagonal = torch.eye(size, dtype=torch.bool, device=coordinates.device)
-        pairs = size * (size - 1)
-        slowness = slowness / (slowness.masked_fill(diagonal, 0.0).sum((1, 2), keepdim=True) / pairs).clamp_min(tiny)
-        size_of_traffic = traffic.masked_fill(diagonal, 0.0).abs().sum((1, 2), keepdim=True) / pairs
-        traffic = traffic / size_of_traffic.clamp_min(tiny)
+
+        def mean(matrix: Tensor) -> Tensor:
+            return matrix.masked_fill(diagonal, 0.0).sum((1, 2), keepdim=True) / (size * (size - 1))
+
+        tiny = torch.finfo(torch.float32).tiny
+        area = mean(squared_distances(coordinates)).clamp_min(tiny)  # the unit of length, squared
+        coordinates = coordinates / area.sqrt()
+        time = ((mean(slowness.abs()) * area + mean(traffic.abs())) / 2).clamp_min(tiny)
+        slowness, traffic = slowness * area / time, traffic / time
         off_diagonal = traffic.masked_fill(diagonal, torch.inf)
         channels = [
             slowness,

@@ -1,0 +1,392 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# (triton reads the annotations of its kernels, and knows no others than constexpr)
+"""`EdgeMixer` as one GPU kernel forward and one backward, so that no hidden layer ever reaches device memory.
+
+The layer norm's scale and shift are folded into the first linear map and its bias becomes two further "scores"
+that are always one (a coarse and a fine part, so that the bias keeps its precision in bfloat16). Then
+
+    pre = x̂ W₁ᵀ + s W₂ᵀ,    (update, logits) = gelu(pre) W₃ᵀ + b,
+
+with x̂ the standardised edge state and s the padded scores. The backward pass computes all of this again from the
+saved inputs. Each program walks over many tiles of edges and keeps its share of the weight gradients in registers;
+the shares are summed in a fixed order afterwards, so results do not vary from run to run.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+    from triton.language import constexpr
+except ImportError:  # a build of torch without a GPU comes without triton
+    triton, constexpr = None, int
+
+EPS = 1e-5
+WIDTHS, HEADS = (32, 64), (4, 8, 16)
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # kernels run in Python, on tensors of the CPU
+
+
+class Launch(NamedTuple):
+    """How a kernel is launched: edges per tile, warps per program, programs and buffered loads per multiprocessor.
+
+    `registers` bounds those of a thread, so that `programs` of them fit on a multiprocessor at once.
+    """
+
+    block: int
+    warps: int
+    programs: int
+    stages: int
+    registers: int | None = None
+
+
+FORWARD, BACKWARD = Launch(64, 4, 3, 2, 168), Launch(128, 8, 1, 1)
+
+
+def available(device: torch.device) -> bool:
+    """Return whether the kernels run on a device: a data-centre GPU of the Hopper generation or the next."""
+    if triton is None or device.type != "cuda":
+        return triton is not None and INTERPRETED
+    return torch.cuda.get_device_capability(device)[0] in (9, 10)
+
+
+def supports(edges: Tensor, heads: int) -> bool:
+    """Return whether `fused_mixer` takes such an edge state (N, R, C, c) with this many heads, and pays off."""
+    short = edges.dtype in (torch.bfloat16, torch.float16) or INTERPRETED
+    return short and edges.shape[-1] in WIDTHS and heads in HEADS and available(edges.device)
+
+
+def _jit(function: Callable[..., Any]) -> Any:
+    return function if triton is None else triton.jit(function)
+
+
+@_jit
+def _standardise(x, WIDTH: constexpr, EPS: constexpr):
+    """Return x (edges, c) with mean 0 and variance 1 along c, and the reciprocal deviation (edges, 1)."""
+    x = x.to(tl.float32)
+    middle = tl.sum(x, 1, keep_dims=True) * (1.0 / WIDTH)
+    x -= middle
+    scale = tl.rsqrt(tl.sum(x * x, 1, keep_dims=True) * (1.0 / WIDTH) + EPS)
+    return x * scale, middle, scale
+
+
+@_jit
+def _gelu(x, FAST: constexpr):
+    """Return GELU by its tanh form and its derivative (which costs nothing where it is not used)."""
+    square = x * x
+    inner = x * (0.7978845608 + 0.0356774081 * square)
+    if FAST:  # one instruction, good to 11 bits; what follows is rounded to 8 (or, in float16, to 11)
+        tanh = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [inner], tl.float32, True, 1)
+    else:
+        tanh = 1.0 - 2.0 / (tl.exp(2.0 * tl.minimum(inner, 20.0)) + 1.0)
+    gate = 0.5 + 0.5 * tanh
+    slope = gate + x * (0.5 - 0.5 * tanh * tanh) * (0.7978845608 + 0.1070322243 * square)
+    return x * gate, slope
+
+
+@_jit
+def _weights(
+    gain, shift, up, up_bias, down, START: constexpr,
+    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr, TYPE: constexpr,
+):  # fmt: skip
+    """Return what c hidden units from START on have: weights from x̂ (c, c), from scores (c, PAD), to outputs."""
+    hidden, wide = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH)
+    raw = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + wide[None, :])
+    bias = tl.load(up_bias + hidden) + tl.sum(raw * tl.load(shift + wide)[None, :], 1)
+    coarse = bias.to(TYPE).to(tl.float32)
+    head, out = tl.arange(0, PAD)[None, :], tl.arange(0, OUT)[:, None]
+    extra = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + WIDTH + head, mask=head < HEADS, other=0.0)
+    extra = tl.where(
+        head == HEADS, coarse[:, None], tl.where(head == HEADS + 1, (bias - coarse)[:, None], extra)
+    )
+    update = tl.load(down + wide[:, None] * (2 * WIDTH) + hidden[None, :])
+    logits = tl.load(down + (WIDTH + out) * (2 * WIDTH) + hidden[None, :], mask=out < 2 * HEADS, other=0.0)
+    return (raw * tl.load(gain + wide)[None, :]).to(TYPE), extra.to(TYPE), update.to(TYPE), logits.to(TYPE)
+
+
+@_jit
+def _by_head(edge, cells, total, COUNT: constexpr, PAD: constexpr, ALIGN: constexpr):
+    """Return offsets and mask (PAD, edges) of edges in a tensor (N, COUNT, R, C) of `cells` = R · C."""
+    head = tl.arange(0, PAD)[:, None]
+    offset = (edge + (edge // cells).to(tl.int64) * cells * (COUNT - 1))[None, :] + head * cells
+    # neighbours in memory stay together up to the largest power of two in R · C: that many load as one
+    offset = tl.max_contiguous(tl.multiple_of(offset, (1, ALIGN)), (1, ALIGN))
+    return offset, (head < COUNT) & (edge < total)[None, :]
+
+
+@_jit
+def _scores(pointer, offset, mask, HEADS: constexpr, PAD: constexpr, TYPE: constexpr):
+    """Load scores (PAD, edges), with the two rows of ones that carry the bias."""
+    head = tl.arange(0, PAD)[:, None]
+    scores = tl.load(pointer + offset, mask=mask, other=0.0).to(TYPE)
+    return tl.where((head == HEADS) | (head == HEADS + 1), 1.0, scores).to(TYPE)
+
+
+@_jit
+def _hidden(x, score, first, extra, FAST: constexpr):
+    """Return hidden units (edges, c) and the derivatives of their GELU."""
+    hidden = tl.dot(x, tl.trans(first), input_precision="ieee")
+    return _gelu(tl.dot(tl.trans(score), tl.trans(extra), hidden, input_precision="ieee"), FAST)
+
+
+@_jit
+def _forward(
+    edges, scores, gain, shift, up, up_bias, down, down_bias, new_edges, logits, cells, total,
+    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr, EPS: constexpr,
+    ALIGN: constexpr, FAST: constexpr, BLOCK: constexpr, STAGES: constexpr,
+):  # fmt: skip
+    kind: constexpr = edges.dtype.element_ty
+    first, extra, update, head_out = _weights(gain, shift, up, up_bias, down, 0, WIDTH, HEADS, PAD, OUT, kind)
+    first_b, extra_b, update_b, head_out_b = _weights(
+        gain, shift, up, up_bias, down, WIDTH, WIDTH, HEADS, PAD, OUT, kind
+    )
+    wide, out = tl.arange(0, WIDTH), tl.arange(0, OUT)
+    update_bias = tl.load(down_bias + wide)[None, :]
+    head_bias = tl.load(down_bias + WIDTH + out, mask=out < 2 * HEADS, other=0.0)[:, None]
+    for tile in tl.range(tl.program_id(0), tl.cdiv(total, BLOCK), tl.num_programs(0), num_stages=STAGES):
+        edge = tile * BLOCK + tl.arange(0, BLOCK)
+        here, inside = edge.to(tl.int64)[:, None] * WIDTH + wide[None, :], (edge < total)[:, None]
+        offset, mask = _by_head(edge, cells, total, HEADS, PAD, ALIGN)
+        state = tl.load(edges + here, mask=inside, other=0.0)
+        score = _scores(scores, offset, mask, HEADS, PAD, kind)
+        x, _, _ = _standardise(state, WIDTH, EPS)
+        x = x.to(kind)
+        hidden, _ = _hidden(x, score, first, extra, FAST)
+        hidden = hidden.to(kind)
+        result = tl.dot(hidden, tl.trans(update), input_precision="ieee")
+        head_result = tl.dot(hidden, tl.trans(head_out), input_precision="ieee")
+        hidden, _ = _hidden(x, score, first_b, extra_b, FAST)
+        hidden = hidden.to(kind)
+        result = tl.dot(hidden, tl.trans(update_b), result, input_precision="ieee")
+        head_result = tl.dot(hidden, tl.trans(head_out_b), head_result, input_precision="ieee")
+        tl.store(new_edges + here, (result + update_bias + state.to(tl.float32)).to(kind), mask=inside)
+        offset, mask = _by_head(edge, cells, total, 2 * HEADS, OUT, ALIGN)
+        tl.store(logits + offset, (tl.trans(head_result) + head_bias).to(kind), mask=mask)
+
+
+@_jit
+def _backward_half(
+    x, score, into, into_logits, first, extra, update, head_out,
+    grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out, FAST: constexpr,
+):  # fmt: skip
+    """Add to all gradients what half of the hidden units contributes."""
+    hidden, slope = _hidden(x, score, first, extra, FAST)
+    grad = tl.dot(into, update, input_precision="ieee")
+    grad = tl.dot(tl.trans(into_logits), head_out, grad, input_precision="ieee")
+    grad, hidden = (grad * slope).to(x.dtype), hidden.to(x.dtype)
+    grad_update = tl.dot(tl.trans(into), hidden, grad_update, input_precision="ieee")
+    grad_out = tl.dot(tl.trans(hidden), tl.trans(into_logits), grad_out, input_precision="ieee")
+    grad_first = tl.dot(tl.trans(grad), x, grad_first, input_precision="ieee")
+    grad_extra = tl.dot(tl.trans(grad), tl.trans(score), grad_extra, input_precision="ieee")
+    grad_x = tl.dot(grad, first, grad_x, input_precision="ieee")
+    grad_score = tl.dot(grad, extra, grad_score, input_precision="ieee")
+    return grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out
+
+
+@_jit
+def _write_half(
+    at, up, gain, shift, grad_first, grad_extra, grad_update, grad_out, START: constexpr,
+    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr,
+):  # fmt: skip
+    """Unfold the layer norm from half of the weight gradients, write them, return those of its scale and shift."""
+    hidden, wide = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH)
+    head, out = tl.arange(0, PAD)[None, :], tl.arange(0, OUT)[None, :]
+    row: constexpr = WIDTH + HEADS
+    raw = tl.load(up + hidden[:, None] * row + wide[None, :])
+    bias = tl.sum(tl.where(head == HEADS, grad_extra, 0.0), 1)
+    unfolded = grad_first * tl.load(gain + wide)[None, :] + bias[:, None] * tl.load(shift + wide)[None, :]
+    at += 2 * WIDTH
+    tl.store(at + hidden[:, None] * row + wide[None, :], unfolded)
+    tl.store(at + hidden[:, None] * row + WIDTH + head, grad_extra, mask=head < HEADS)
+    at += 2 * WIDTH * row
+    tl.store(at + hidden, bias)
+    at += 2 * WIDTH
+    tl.store(at + wide[:, None] * (2 * WIDTH) + hidden[None, :], grad_update)
+    tl.store(at + (WIDTH + out) * (2 * WIDTH) + hidden[:, None], grad_out, mask=out < 2 * HEADS)
+    return tl.sum(raw * grad_first, 0), tl.sum(raw * bias[:, None], 0)
+
+
+@_jit
+def _backward(
+    edges, scores, gain, shift, up, up_bias, down, grad_new, grad_logits,
+    grad_edges, grad_scores, partial, cells, total,
+    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr, EPS: constexpr,
+    ALIGN: constexpr, FAST: constexpr, BLOCK: constexpr, STAGES: constexpr,
+):  # fmt: skip
+    kind: constexpr = edges.dtype.element_ty
+    first, extra, update, head_out = _weights(gain, shift, up, up_bias, down, 0, WIDTH, HEADS, PAD, OUT, kind)
+    first_b, extra_b, update_b, head_out_b = _weights(
+        gain, shift, up, up_bias, down, WIDTH, WIDTH, HEADS, PAD, OUT, kind
+    )
+    wide, out, head = tl.arange(0, WIDTH), tl.arange(0, OUT), tl.arange(0, PAD)
+    grad_first = tl.zeros((WIDTH, WIDTH), tl.float32)
+    grad_extra = tl.zeros((WIDTH, PAD), tl.float32)
+    grad_update = tl.zeros((WIDTH, WIDTH), tl.float32)
+    grad_out = tl.zeros((WIDTH, OUT), tl.float32)
+    grad_first_b, grad_extra_b, grad_update_b, grad_out_b = grad_first, grad_extra, grad_update, grad_out
+    sum_new = tl.zeros((WIDTH, PAD), tl.float32)
+    sum_logits = tl.zeros((OUT, BLOCK // ALIGN), tl.float32)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(total, BLOCK), tl.num_programs(0), num_stages=STAGES):
+        edge = tile * BLOCK + tl.arange(0, BLOCK)
+        here, inside = edge.to(tl.int64)[:, None] * WIDTH + wide[None, :], (edge < total)[:, None]
+        # beyond the last edge every incoming gradient is 0, so nothing is added there
+        state = tl.load(edges + here, mask=inside, other=0.0)
+        into = tl.load(grad_new + here, mask=inside, other=0.0)
+        offset, mask = _by_head(edge, cells, total, 2 * HEADS, OUT, ALIGN)
+        into_logits = tl.load(grad_logits + offset, mask=mask, other=0.0)
+        offset, mask = _by_head(edge, cells, total, HEADS, PAD, ALIGN)
+        score = _scores(scores, offset, mask, HEADS, PAD, kind)
+        x, middle, scale = _standardise(state, WIDTH, EPS)
+        xk = x.to(kind)
+        # row HEADS of the scores is all ones: what it collects is a sum over the edges, a bias gradient
+        sum_new = tl.dot(tl.trans(into), tl.trans(score), sum_new, input_precision="ieee")
+        sum_logits += tl.sum(tl.reshape(into_logits.to(tl.float32), (OUT, BLOCK // ALIGN, ALIGN)), 2)
+        grad_x, grad_score = tl.zeros((BLOCK, WIDTH), tl.float32), tl.zeros((BLOCK, PAD), tl.float32)
+        grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out = _backward_half(
+            xk, score, into, into_logits, first, extra, update, head_out,
+            grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out, FAST,
+        )  # fmt: skip
+        grad_x, grad_score, grad_first_b, grad_extra_b, grad_update_b, grad_out_b = _backward_half(
+            xk, score, into, into_logits, first_b, extra_b, update_b, head_out_b,
+            grad_x, grad_score, grad_first_b, grad_extra_b, grad_update_b, grad_out_b, FAST,
+        )  # fmt: skip
+        tl.store(grad_scores + offset, tl.trans(grad_score).to(grad_scores.dtype.element_ty), mask=mask)
+        state = tl.load(edges + here, mask=inside, other=0.0, eviction_policy="evict_first")
+        into = tl.load(grad_new + here, mask=inside, other=0.0, eviction_policy="evict_first")
+        x = (state.to(tl.float32) - middle) * scale
+        along = tl.sum(grad_x * x, 1, keep_dims=True) * (1.0 / WIDTH)
+        grad_x -= tl.sum(grad_x, 1, keep_dims=True) * (1.0 / WIDTH) + x * along
+        tl.store(grad_edges + here, (grad_x * scale + into.to(tl.float32)).to(kind), mask=inside)
+
+    size: constexpr = 2 * WIDTH * (2 * WIDTH + 3 * HEADS) + 5 * WIDTH + 2 * HEADS
+    at = partial + tl.program_id(0) * size
+    grad_gain, grad_shift = _write_half(
+        at, up, gain, shift, grad_first, grad_extra, grad_update, grad_out, 0, WIDTH, HEADS, PAD, OUT
+    )
+    more_gain, more_shift = _write_half(
+        at,
+        up,
+        gain,
+        shift,
+        grad_first_b,
+        grad_extra_b,
+        grad_update_b,
+        grad_out_b,
+        WIDTH,
+        WIDTH,
+        HEADS,
+        PAD,
+        OUT,
+    )
+    tl.store(at + wide, grad_gain + more_gain)
+    tl.store(at + WIDTH + wide, grad_shift + more_shift)
+    at += size - WIDTH - 2 * HEADS
+    tl.store(at + wide, tl.sum(tl.where((head == HEADS)[None, :], sum_new, 0.0), 1))
+    tl.store(at + WIDTH + out, tl.sum(sum_logits, 1), mask=out < 2 * HEADS)
+
+
+def _shapes(width: int, heads: int) -> list[tuple[int, ...]]:
+    """Return the shapes of the parameters in the order in which `_backward` writes their gradients."""
+    hidden, out = 2 * width, width + 2 * heads
+    return [(width,), (width,), (hidden, width + heads), (hidden,), (out, hidden), (out,)]
+
+
+def _programs(launch: Launch, edges: Tensor) -> int:
+    """Return how many programs share the tiles: as many as run at once (in the interpreter: a few)."""
+    processors = torch.cuda.get_device_properties(edges.device).multi_processor_count if edges.is_cuda else 3
+    return min(launch.programs * processors, -(-edges.shape[:3].numel() // launch.block))
+
+
+def _run(kernel: Any, launch: Launch, heads: int, edges: Tensor, *tensors: Tensor) -> None:
+    total, cells, width = edges.shape[:3].numel(), edges.shape[1] * edges.shape[2], edges.shape[3]
+    if total == 0:
+        return
+    bound = {} if launch.registers is None else {"maxnreg": launch.registers}
+    with torch.cuda.device_of(edges):
+        kernel[(_programs(launch, edges),)](
+            edges, *tensors, cells, total, WIDTH=width, HEADS=heads, PAD=16 if heads <= 8 else 32,
+            OUT=max(16, 2 * heads), EPS=EPS, ALIGN=math.gcd(cells, 8),
+            FAST=edges.is_cuda and edges.dtype != torch.float32, BLOCK=launch.block, STAGES=launch.stages,
+            num_warps=launch.warps, **bound,
+        )  # fmt: skip
+
+
+@torch.library.custom_op("icdc::fused_mixer", mutates_args=())
+def _mix(
+    edges: Tensor, scores: Tensor, norm_weight: Tensor, norm_bias: Tensor,
+    up_weight: Tensor, up_bias: Tensor, down_weight: Tensor, down_bias: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    inputs = (edges, scores, norm_weight, norm_bias, up_weight, up_bias, down_weight, down_bias)
+    new_edges, logits = _like_outputs(*inputs)
+    _run(_forward, FORWARD, scores.shape[1], *(x.contiguous() for x in inputs), new_edges, logits)
+    return new_edges, logits
+
+
+@_mix.register_fake
+def _like_outputs(edges: Tensor, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+    n, heads, rows, columns = scores.shape
+    return edges.new_empty(edges.shape), edges.new_empty(n, 2 * heads, rows, columns)
+
+
+@torch.library.custom_op("icdc::fused_mixer_backward", mutates_args=())
+def _mix_backward(
+    edges: Tensor, scores: Tensor, norm_weight: Tensor, norm_bias: Tensor, up_weight: Tensor, up_bias: Tensor,
+    down_weight: Tensor, grad_new: Tensor, grad_logits: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return the gradients of edges, of scores, and of all parameters in one vector (an op must not return views)."""
+    inputs = (edges, scores, norm_weight, norm_bias, up_weight, up_bias, down_weight, grad_new, grad_logits)
+    grad_edges, grad_scores, total = _like_gradients(*inputs)
+    partial = total.new_empty(_programs(BACKWARD, edges), total.numel())
+    tensors = (*(x.contiguous() for x in inputs), grad_edges, grad_scores, partial)
+    _run(_backward, BACKWARD, scores.shape[1], *tensors)
+    return grad_edges, grad_scores, torch.sum(partial, 0, out=total)
+
+
+@_mix_backward.register_fake
+def _like_gradients(edges: Tensor, scores: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    size = sum(math.prod(shape) for shape in _shapes(edges.shape[-1], scores.shape[1]))
+    total = edges.new_empty(size, dtype=torch.float32)
+    return edges.new_empty(edges.shape), scores.new_empty(scores.shape), total
+
+
+def _setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:-1])
+
+
+def _differentiate(context: Any, grad_new: Tensor, grad_logits: Tensor) -> tuple[Tensor, ...]:
+    edges, scores = context.saved_tensors[:2]
+    grad_edges, grad_scores, parameters = _mix_backward(*context.saved_tensors, grad_new, grad_logits)
+    shapes = _shapes(edges.shape[-1], scores.shape[1])
+    pieces = parameters.split([math.prod(shape) for shape in shapes])
+    return grad_edges, grad_scores, *(p.view(shape) for p, shape in zip(pieces, shapes, strict=True))
+
+
+_mix.register_autograd(_differentiate, setup_context=_setup_context)
+
+
+def fused_mixer(
+    edges: Tensor, scores: Tensor, norm_weight: Tensor, norm_bias: Tensor,
+    up_weight: Tensor, up_bias: Tensor, down_weight: Tensor, down_bias: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Mix the edge state with attention scores, as `EdgeMixer` does, without its intermediate tensors.
+
+    Parameters
+    ----------
+    edges : edge state (N, R, C, c), best contiguous.
+    scores : attention scores (N, heads, R, C), best contiguous; any floating dtype.
+    norm_weight, norm_bias : scale and shift of the layer norm, (c,).
+    up_weight, up_bias : first linear map, (2c, c + heads) and (2c,).
+    down_weight, down_bias : second linear map, (c + 2 · heads, 2c) and (c + 2 · heads,).
+
+    Returns
+    -------
+    The new edge state (N, R, C, c) and attention logits (N, 2 · heads, R, C), both in the dtype of `edges`.
+    """
+    parameters = (norm_weight, norm_bias, up_weight, up_bias, down_weight, down_bias)
+    result: tuple[Tensor, Tensor] = _mix(edges, scores, *(p.float() for p in parameters))
+    return result

@@ -1,0 +1,5 @@
+"""Solving with a trained model."""
+
+from .solver import DiffusionSolver, Improvement
+
+__all__ = ["DiffusionSolver", "Improvement"]

@@ -1,0 +1,72 @@
+"""Running a step as one CUDA graph: a wrapper around step functions, which know nothing of it.
+
+A step function takes nothing, returns nothing, and changes tensors in place that exist before it is called.
+Recorded once and replayed, its thousands of kernels start without Python. Without a GPU, or where recording
+fails, the same function simply runs.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+StepFunction = Callable[[], None]
+
+
+def compile_layers(layers: Iterable[nn.Module]) -> None:
+    """Compile each repeated layer for the shapes it meets; one compilation serves all layers of a shape."""
+    import torch._dynamo.config as dynamo
+
+    dynamo.cache_size_limit = max(dynamo.cache_size_limit, 64)
+    for layer in layers:
+        layer.compile(dynamic=False)
+
+
+class Capture:
+    """Turns step functions into replayed graphs.
+
+    Parameters
+    ----------
+    state : every tensor that the steps change; recording runs the steps for real, and this is undone.
+    device : graphs exist on CUDA devices only.
+    enabled : False runs all steps eagerly.
+    """
+
+    def __init__(self, state: Callable[[], list[Tensor]], device: torch.device, enabled: bool = True) -> None:
+        self.state = state
+        self.enabled = enabled and device.type == "cuda"
+        self.pool: Any = torch.cuda.graph_pool_handle() if self.enabled else None
+
+    def __call__(self, step: StepFunction, warmups: int = 2) -> StepFunction:
+        """Return a function that does what `step` does, faster where that is possible."""
+        if not self.enabled:
+            return step
+        before = [tensor.clone() for tensor in self.state()]
+        try:
+            replay = self._record(step, warmups)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            warnings.warn(f"running without CUDA graphs, since recording failed: {reason}", stacklevel=2)
+            self.enabled = False
+            replay = step
+        with torch.no_grad():
+            for tensor, old in zip(self.state(), before, strict=False):
+                tensor.copy_(old)
+            for tensor in self.state()[len(before) :]:
+                tensor.zero_()  # optimizer state that the warm-up brought into being
+        return replay
+
+    def _record(self, step: StepFunction, warmups: int) -> StepFunction:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(warmups):
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            step()
+        return graph.replay

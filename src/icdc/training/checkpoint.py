@@ -1,0 +1,74 @@
+"""The state of a run on disk: always whole, at most a minute old."""
+
+import io
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+from ..model import write_atomically
+from .config import TrainingConfig, config_from
+
+STATE, METRICS, MODEL = "state.pt", "metrics.jsonl", "model.safetensors"
+
+
+def save_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:
+    """Write everything a run needs to go on; a kill at any moment leaves the previous state or this one."""
+    buffer = io.BytesIO()
+    torch.save({"config": json.dumps(asdict(config)), **state}, buffer)
+    write_atomically(folder / STATE, buffer.getvalue())
+
+
+def load_state(folder: Path) -> tuple[TrainingConfig, dict[str, Any]]:
+    """Read what `save_state` wrote."""
+    path = folder / STATE
+    if not path.is_file():
+        raise InputError(f"there is no run to resume in {folder}: {path.name} is missing")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a file that is not its own
+        raise InputError(f"{path} is not a readable training state: {error}") from error
+    return config_from(json.loads(state.pop("config"))), state
+
+
+class MetricsLog:
+    """A JSONL file, one object a line, that agrees with the state it is resumed from.
+
+    Parameters
+    ----------
+    folder : where the run lives; None keeps no file.
+    resume_at : rounds of the state that is resumed; later lines are of work that was lost, and go.
+    """
+
+    def __init__(self, folder: Path | None, resume_at: int | None = None) -> None:
+        self.path = None if folder is None else folder / METRICS
+        if self.path is None:
+            return
+        kept = [] if resume_at is None else [line for line in _lines(self.path) if line["round"] <= resume_at]
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        write_atomically(self.path, text.encode())
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append one line, and see it onto the disk."""
+        if self.path is None:
+            return
+        with open(self.path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Read the whole lines of a log; a line cut off by a kill is left out."""
+    lines = []
+    if path.is_file():
+        for text in path.read_text().splitlines():
+            try:
+                lines.append(json.loads(text))
+            except json.JSONDecodeError:
+                continue
+    return lines

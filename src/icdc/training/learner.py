@@ -1,0 +1,84 @@
+"""What is learned: the weights, their running average, the optimizer, and the source of randomness."""
+
+import torch
+from torch import Tensor
+
+from ..model import Model
+from ..noise import Noise, fold, root_key
+from ..problem import Problem
+from .config import TrainingConfig
+from .distributed import Ranks
+
+
+class Learner:
+    """The state of training that does not depend on a size.
+
+    Parameters
+    ----------
+    problem : what is learned.
+    config : the run.
+    device : where everything lies.
+    ranks : the processes that train together.
+    """
+
+    def __init__(self, problem: Problem, config: TrainingConfig, device: torch.device, ranks: Ranks) -> None:
+        self.config, self.ranks, self.device = config, ranks, device
+        torch.manual_seed(config.seed)  # the first weights; all later randomness comes from keys
+        self.model = Model(problem, config.model).to(device)
+        self.average = Model(problem, config.model).to(device)
+        self.average.network.load_state_dict(self.model.network.state_dict())
+        self.average.network.requires_grad_(False).eval()
+        cuda = device.type == "cuda"
+        self.rate = torch.tensor(config.optimizer.learning_rate, device=device)
+        self.improvement_weight = torch.tensor(config.improvement.weight, device=device)
+        self.parameters = [p for p in self.model.network.parameters() if p.requires_grad]
+        for parameter in self.parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=self.rate if cuda else config.optimizer.learning_rate,
+            weight_decay=config.optimizer.weight_decay,
+            fused=cuda,
+            capturable=cuda,
+        )
+        self.root = fold(root_key(config.seed, device), 0x1CDC)
+        self.draws = torch.zeros((), dtype=torch.long, device=device)  # advances with every use of randomness
+
+    def noise(self, count: int) -> Noise:
+        """Return fresh noise for `count` items of this process; items of all processes are numbered through."""
+        self.draws += 1
+        item = torch.arange(count, device=self.device) + self.ranks.rank * count
+        return Noise(fold(self.root, self.draws, item))
+
+    def update(self, loss: Tensor) -> None:
+        """Take one optimizer step on a loss, averaged over all processes."""
+        # the annotation of torch's backward is untyped
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        self.ranks.average(gradients)
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+
+    def set_rate(self, rate: float) -> None:
+        """Set the learning rate, where a captured optimizer step finds it too."""
+        self.rate.fill_(rate)
+        if self.device.type != "cuda":
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+
+    @torch.no_grad()
+    def update_average(self, rounds: int) -> None:
+        """Move the running average towards the weights; faster at first, so that it forgets the start."""
+        keep = min(self.config.optimizer.average, rounds / (9 + rounds))
+        old, new = list(self.average.network.parameters()), list(self.model.network.parameters())
+        torch._foreach_lerp_(old, new, 1 - keep)
+        for mine, theirs in zip(self.average.network.buffers(), self.model.network.buffers(), strict=True):
+            mine.copy_(theirs)  # statistics of batch normalisation are averages already
+
+    def tensors(self) -> list[Tensor]:
+        """Return every tensor that steps change, in a fixed order; optimizer state comes last."""
+        fixed = [*self.model.network.parameters(), *self.model.network.buffers(), *self.average.network.parameters()]
+        fixed += [*self.average.network.buffers(), self.draws]
+        fixed += [p.grad for p in self.parameters if p.grad is not None]
+        return fixed + [v for s in self.optimizer.state.values() for v in s.values() if isinstance(v, Tensor)]

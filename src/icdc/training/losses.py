@@ -1,0 +1,83 @@
+"""The losses of CLONING and IMPROVEMENT; each returns one value for every item of the batch."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..decoding import log_probability
+from ..diffusion import Diffusion
+from ..noise import Noise
+from ..rules import Rule
+
+_SMALLEST = 1e-6
+"""Probabilities are kept this far from 0 and 1 before their logarithm is taken."""
+
+
+def bernoulli_kl(p: Tensor, q: Tensor) -> Tensor:
+    """Return KL(p ‖ q) of Bernoulli distributions, elementwise."""
+    p, q = p.clamp(_SMALLEST, 1 - _SMALLEST), q.clamp(_SMALLEST, 1 - _SMALLEST)
+    return p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
+
+
+def variational_bound(
+    diffusion: Diffusion, log_odds: Tensor, x0: Tensor, xt: Tensor, t: Tensor, density: float
+) -> Tensor:
+    """L_VB: unbiased estimate (N,) of Σ_{t=2}^T KL(q(x_{t−1} | x_t, x_0) ‖ p_θ(x_{t−1} | x_t)).
+
+    For steps t (N,) uniform on {1, …, T}; summed over the elements of matrices (N, rows, columns).
+    """
+    before = (t - 1).clamp_min(0)
+    true = diffusion.posterior(xt, x0, t, before, density)
+    model = diffusion.posterior(xt, log_odds.sigmoid(), t, before, density)
+    divergence = bernoulli_kl(true, model).sum((1, 2))
+    return torch.where(t > 1, divergence, 0.0) * diffusion.steps
+
+
+def prediction_loss(log_odds: Tensor, x0: Tensor) -> Tensor:
+    """L_prd: −log p_θ(x_0 | x_t), (N,), summed over elements."""
+    return F.binary_cross_entropy_with_logits(log_odds, x0, reduction="none").sum((1, 2))
+
+
+def constraint_loss(
+    violation: Callable[[Tensor], Tensor], log_odds: Tensor, noise: Noise, temperature: float = 1.0
+) -> Tensor:
+    """L_cst: C of a Gumbel-softmax sample of X_0, (N,).
+
+    Over two classes the softmax of logits plus Gumbel noise is a sigmoid of the log-odds plus their difference.
+    """
+    shape = log_odds.shape[1:]
+    soft = torch.sigmoid((log_odds + noise.gumbel(*shape) - noise.gumbel(*shape)) / temperature)
+    return violation(soft)
+
+
+def decoder_loss(
+    rule: Rule, log_odds: Tensor, choice: Tensor, first: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """−log p̂(x_0 | x_t), (N,): trains exactly what the decoder uses; not in the paper."""
+    return -log_probability(rule, log_odds, choice, first, mask)
+
+
+def advantages(cost: Tensor, groups: int = 1, normalise: bool = False) -> Tensor:
+    """Return cost minus the shared baseline, (B, K), for costs of K samples of each of B instances.
+
+    The baseline is the mean over the samples of an instance or, with `groups` > 1, over consecutive groups of
+    them (the decodes of one trajectory). `normalise` divides by the spread over all samples of the instance.
+    """
+    cost = cost.float()
+    grouped = cost.view(len(cost), groups, -1)
+    centred = (grouped - grouped.mean(2, keepdim=True)).view_as(cost)
+    if normalise:
+        centred = centred / (
+            cost.std(1, keepdim=True, correction=0) + 1e-6 * cost.mean(1, keepdim=True).abs()
+        )
+    return centred
+
+
+def improvement_loss(log_p: Tensor, advantage: Tensor) -> Tensor:
+    """L_IMP as a surrogate whose gradient is that of REINFORCE, (B,), from log p̂ and advantages (B, K).
+
+    −1/K Σ (R − R̄) ∇ log p̂ with R = −cost.
+    """
+    return (advantage.detach() * log_p).mean(1)

@@ -1,0 +1,269 @@
+"""The steps of Algorithm 1 for instances of one size, on tensors that stay where they are.
+
+`draw`, `make_targets`, `improve` and `clone` take and return nothing: they read and write buffers, so that each
+can be recorded as a CUDA graph or run as it is. No step looks at a value on the host.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..decoding import log_probability, random_choice
+from ..model import Model
+from ..noise import Noise
+from ..problem import Features, Size, one_hot, to_tensors
+from ..sampling import Predict, Step, Task, generate, refine
+from .learner import Learner
+from .losses import (
+    advantages,
+    constraint_loss,
+    decoder_loss,
+    improvement_loss,
+    prediction_loss,
+    variational_bound,
+)
+from .memory import ReplayMemory, Targets
+
+METRICS = ("loss", "cost", "target", "improvement")
+"""What steps report: cloning loss, mean cost of generated solutions, of targets, of IMPROVEMENT's samples."""
+
+
+class Steps:
+    """The steps for one size.
+
+    Parameters
+    ----------
+    learner : weights and optimizer, shared by all sizes.
+    size : the size of the instances.
+    """
+
+    def __init__(self, learner: Learner, size: Size) -> None:
+        self.learner, self.size, self.config = learner, size, learner.config
+        problem = learner.model.problem
+        self.problem, self.diffusion = problem, learner.model.diffusion
+        self.rng = np.random.default_rng([self.config.seed, learner.ranks.rank, *size])
+        self.count = self.config.targets.instances // learner.ranks.world
+        self.batch = self.config.cloning.batch // learner.ranks.world
+        self.on_device = problem.sample_on_device(size, learner.noise(1)) is not None
+        self.instances = {k: v.clone() for k, v in self._new_instances().items()}
+        self.task = Task(problem, self.instances)
+        self.metrics = {name: torch.zeros(2, device=learner.device) for name in METRICS}  # sum and count
+        example = self._targets(problem.features(self.instances), self._prior(learner.noise(self.count), 1), 1)
+        self.memory = ReplayMemory(self._capacity(), example, self.config.memory.reward_weighted)
+
+    def tensors(self) -> list[Tensor]:
+        """Return every tensor that the steps change."""
+        return [*self.instances.values(), *self.memory.tensors().values(), *self.metrics.values()]
+
+    def draw(self) -> None:
+        """Replace the instances by new ones."""
+        for name, values in self._new_instances().items():
+            self.instances[name].copy_(values)
+
+    @torch.no_grad()
+    def make_targets(self) -> None:
+        """Generate solutions of the instances, refine the best, and store it."""
+        config = self.config.targets
+        model = self.learner.average if config.from_average else self.learner.model
+        noise = self.learner.noise(self.count)
+        features = self.problem.features(self.instances)
+        task = Task(self.problem, self.instances)
+        predict = self._predict(model, features, noise)
+        drafts = _Drafts(noise.spawn(config.trajectories))
+        generated = generate(
+            predict, task, self.diffusion, noise.spawn(config.trajectories), config.sampling, callback=drafts
+        )
+        choice, cost = generated.best()
+        again = replace(config.sampling, decodes=config.refine_decodes)
+        for _ in range(config.refine_rounds):
+            attempt = noise.spawn(config.trajectories)
+            choice, cost = refine(
+                predict, task, self.diffusion, attempt, again, choice, cost,
+                level=config.refine_level, steps=config.refine_steps,
+            )  # fmt: skip
+        draft, step = drafts.of_one_trajectory(choice, noise)
+        self._store(features, choice, cost, 1, draft, step)
+        self._report("cost", generated.cost.float().mean())
+        self._report("target", cost.float().mean())
+
+    def improve(self) -> None:
+        """IMPROVEMENT: sample p̂ along whole trajectories, take a REINFORCE step at their last one."""
+        config = self.config.improvement
+        trajectories, decodes = self.config.targets.trajectories, config.sampling.decodes
+        noise = self.learner.noise(self.count)
+        with torch.no_grad():
+            features = self.problem.features(self.instances)
+            task = Task(self.problem, self.instances)
+            predict = self._predict(self.learner.model, features, Noise(noise.keys))
+            samples = generate(predict, task, self.diffusion, noise.spawn(trajectories), config.sampling)
+            cost = samples.last_cost
+            groups = trajectories if config.per_trajectory else 1
+            advantage = advantages(cost, groups, config.normalise)
+        # the same identifiers as during sampling (noise of the same keys), now with gradients
+        log_odds = self._predict(self.learner.model, features, Noise(noise.keys))(samples.last_x, samples.last_t)
+        log_p = log_probability(
+            task.rule,
+            (log_odds / config.sampling.temperature).repeat_interleave(decodes, 0),
+            samples.last_choice.flatten(0, 1),
+            samples.last_first,
+            task.mask(trajectories * decodes),
+        )
+        loss = improvement_loss(log_p.view_as(cost), advantage).mean() / task.rows
+        self.learner.update(self.learner.improvement_weight * loss)
+        self._report("improvement", cost.float().mean())
+        if self.config.targets.from_improvement:
+            with torch.no_grad():
+                self._store(features, samples.last_choice.flatten(0, 1), cost.flatten(), cost.shape[1])
+                self._report("target", cost.float().amin(1).mean())
+                self._report("cost", cost.float().mean())
+
+    def clone(self) -> None:
+        """CLONING: one step of diffusion training on items of the memory."""
+        noise = self.learner.noise(self.batch)
+        with torch.no_grad():
+            items = self.memory.draw(noise)
+        loss = self.clone_loss(items, noise)
+        self.learner.update(loss)
+        self._report("loss", loss.detach())
+
+    def clone_loss(self, items: Targets, noise: Noise) -> Tensor:
+        """Return the cloning loss L_CLN of a batch of targets, a scalar."""
+        config, columns, density = self.config.cloning, self.task.columns, self.task.density
+        x0 = one_hot(items.choice, columns)
+        t = 1 + noise.integers(self.diffusion.steps)
+        from_draft = noise.uniform(1).squeeze(1) < config.drafts
+        source = torch.where(from_draft[:, None, None], one_hot(items.draft, columns), x0)
+        t = torch.where(from_draft, items.draft_step, t)
+        xt = self.diffusion.q_sample(source, t, density, noise)
+        log_odds = self._predict(self.learner.model, items.features, noise)(xt, t)
+        loss = config.prd * prediction_loss(log_odds, x0)
+        if config.vb:
+            # a noised draft is no X_t of this X_0, so its posterior says nothing
+            bound = variational_bound(self.diffusion, log_odds, x0, xt, t, density)
+            loss = loss + config.vb * torch.where(from_draft, 0.0, bound)
+        if config.cst:
+            loss = loss + config.cst * constraint_loss(
+                self.problem.violation, log_odds, noise, config.cst_temperature
+            )
+        loss = loss / (self.task.rows * columns)
+        if config.decoder:
+            first = noise.integers(self.task.rows)
+            own = decoder_loss(self.task.rule, log_odds, items.choice, first, items.mask)
+            loss = loss + config.decoder * own / self.task.rows
+        return loss.mean()
+
+    def _predict(self, model: Model, features: Features, noise: Noise) -> Predict:
+        return model.predict(model.encode(features, noise), self.problem.density(self.size))
+
+    def _new_instances(self) -> dict[str, Tensor]:
+        if self.on_device:
+            drawn = self.problem.sample_on_device(self.size, self.learner.noise(self.count))
+            assert drawn is not None
+            return drawn
+        return to_tensors(self.problem.sample(self.count, self.size, self.rng), self.learner.device)
+
+    def _capacity(self) -> int:
+        """Return how many items a memory of the configured number of rounds holds."""
+        config = self.config
+        each = 1
+        if config.targets.from_improvement:
+            each = config.targets.trajectories * config.improvement.sampling.decodes
+        return config.memory.rounds * self.count * (each + self._prior_samples(each))
+
+    def _prior_samples(self, generated: int) -> int:
+        """Return how many solutions of the prior join `generated` ones of an instance: (1 − α)/α as many."""
+        share = self.config.memory.mixture
+        return round(generated * (1 - share) / share)
+
+    def _prior(self, noise: Noise, samples: int) -> Tensor:
+        """Draw `samples` random feasible solutions of every instance, (B · samples, rows)."""
+        return random_choice(
+            self.task.rule, (self.task.rows, self.task.columns), noise.spawn(samples), self.task.mask(samples)
+        )
+
+    def _store(
+        self,
+        features: Features,
+        choice: Tensor,
+        cost: Tensor,
+        samples: int,
+        draft: Tensor | None = None,
+        step: Tensor | None = None,
+    ) -> None:
+        """Store `samples` solutions of every instance with their rewards, and the prior's share beside them."""
+        reward = -cost.float()
+        if self.config.memory.reward_weighted or self.config.memory.mixture < 1:
+            extra = self._prior_samples(samples)
+            random = self._prior(self.learner.noise(self.count), max(2, extra))
+            random_cost = self.task.cost(random).float()
+            # R on one scale for all instances: in standard deviations above a random solution
+            mean, spread = random_cost.mean(1, keepdim=True), random_cost.std(1, keepdim=True).clamp_min(1e-9)
+            reward = ((mean - cost.view(self.count, -1).float()) / spread).flatten()
+            if extra:
+                kept = random.view(self.count, -1, self.task.rows)[:, :extra].flatten(0, 1)
+                kept_reward = ((mean - random_cost[:, :extra]) / spread).flatten()
+                self.memory.store(self._targets(features, kept, extra, kept_reward))
+        self.memory.store(self._targets(features, choice, samples, reward, draft, step))
+
+    def _targets(
+        self,
+        features: Features,
+        choice: Tensor,
+        samples: int,
+        reward: Tensor | None = None,
+        draft: Tensor | None = None,
+        step: Tensor | None = None,
+    ) -> Targets:
+        """Return targets for `samples` solutions of every instance; without a draft the target is its own."""
+        ones = torch.ones(len(choice), dtype=torch.long, device=choice.device)
+        return Targets(
+            features.repeat(samples),
+            choice,
+            ones.float() if reward is None else reward,
+            choice if draft is None else draft,
+            ones if step is None else step,
+            self.task.mask(samples),
+        )
+
+    def _report(self, name: str, value: Tensor) -> None:
+        self.metrics[name][0] += value
+        self.metrics[name][1] += 1
+
+
+class _Drafts:
+    """Picks, for every trajectory, one of the solutions it decoded and the step at which that was noised.
+
+    Learning to improve these is learning on the states the reverse process really visits.
+    """
+
+    def __init__(self, noise: Noise) -> None:
+        self.noise = noise
+        self.seen = 0
+        self.choice: Tensor | None = None
+        self.step: Tensor | None = None
+
+    def __call__(self, step: Step) -> None:
+        if step.decoded is None or step.s == 0:
+            return
+        self.seen += 1
+        # the network is asked for steps between s and the one after it, too
+        time = step.s - self.noise.integers(max(1, min(step.t - step.s, step.s)))
+        if self.choice is None or self.step is None:
+            self.choice, self.step = step.decoded, time
+            return
+        replaced = self.noise.uniform(1).squeeze(1) * self.seen < 1  # every step equally likely in the end
+        self.choice = torch.where(replaced[:, None], step.decoded, self.choice)
+        self.step = torch.where(replaced, time, self.step)
+
+    def of_one_trajectory(self, target: Tensor, noise: Noise) -> tuple[Tensor | None, Tensor | None]:
+        """Return the draft (B, rows) and step (B,) of one random trajectory of each of B instances."""
+        if self.choice is None or self.step is None:  # trajectories of a single step have none
+            return None, None
+        batch, rows = target.shape
+        samples = len(self.choice) // batch
+        pick = noise.integers(samples)
+        draft = self.choice.view(batch, samples, rows)
+        chosen = draft.gather(1, pick[:, None, None].expand(-1, 1, rows)).squeeze(1)
+        return chosen, self.step.view(batch, samples).gather(1, pick[:, None]).squeeze(1)
