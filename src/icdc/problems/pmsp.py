@@ -79,13 +79,14 @@ def balanced_assignment(durations: Tensor, temperature: float, rounds: int = 30)
     """Return log-weights (batch, jobs, machines) of a fractional assignment with nearly equal loads.
 
     Machines have prices; a job spreads over machines by softmax of −price × duration. Prices of machines
-    loaded above the mean rise and the others fall, by multiplicative updates.
+    loaded above the mean rise and the others fall, by multiplicative updates that shrink: at a low
+    temperature steady ones would overshoot for ever, and amplify rounding.
     """
     price = torch.ones_like(durations[:, :1])
-    for _ in range(rounds):
+    for turn in range(rounds):
         load = ((-durations * price / temperature).softmax(-1) * durations).sum(1, keepdim=True)
         ratio = load / load.mean(2, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
-        price = price * ratio.clamp(0.5, 2.0) ** 0.4
+        price = price * ratio.clamp(0.5, 2.0) ** (0.4 * 0.9**turn)
         price = price / price.mean(2, keepdim=True)
     return (-durations * price / temperature).log_softmax(-1)
 
