@@ -1,0 +1,125 @@
+"""What tour problems share: feasibility, violation, the text of a tour, and the tmat generator."""
+
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icdc.errors import InputError
+from icdc.noise import Noise, fold, root_key
+from icdc.problem import one_hot
+from icdc.problems import Atsp
+from icdc.problems.tours import random_tmat, random_tmat_on_device
+
+ATSP = Atsp()
+
+
+def noise(count: int) -> Noise:
+    return Noise(fold(root_key(0), torch.arange(count)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_feasible_means_one_cycle_through_all(size: int) -> None:
+    """Of all n^n choices exactly the (n − 1)! Hamiltonian cycles are feasible."""
+    choices = torch.tensor(list(itertools.product(range(size), repeat=size)))
+    found = ATSP.feasible({}, choices[None])[0]
+    expected = []
+    for successor in choices.tolist():
+        walk, city = [], 0
+        for _ in range(size):
+            city = successor[city]
+            walk.append(city)
+        expected.append(sorted(walk) == list(range(size)))
+    assert found.tolist() == expected
+    assert int(found.sum()) == [1, 1, 2, 6][size - 1]
+
+
+def test_cities_that_do_not_exist_are_infeasible() -> None:
+    """An index outside the matrix is refused, not wrapped or clamped."""
+    assert ATSP.feasible({}, torch.tensor([[[1, 2, 3], [1, 2, -3], [1, 2, 0]]])).tolist() == [
+        [False, False, True]
+    ]
+
+
+def test_violation_is_the_papers() -> None:
+    """C_ATSP = Σ_j (Σ_i x_ij − 1)² + Σ_i (Σ_j x_ij − 1)², by loops."""
+    x = torch.rand(3, 4, 4)
+    for matrix, found in zip(x.tolist(), ATSP.violation(x).tolist(), strict=True):
+        columns = sum((sum(row[j] for row in matrix) - 1) ** 2 for j in range(4))
+        rows = sum((sum(row) - 1) ** 2 for row in matrix)
+        assert found == pytest.approx(columns + rows, rel=1e-5)
+    tour = one_hot(torch.tensor([[1, 2, 3, 0]]), 4)
+    assert ATSP.violation(tour).item() == 0
+
+
+@given(st.permutations(range(6)))
+def test_a_tour_reads_and_writes(order: list[int]) -> None:
+    """solution() lists the cities in visiting order from city 0, and choice() reads it back."""
+    choice = ATSP.choice(order)
+    written = ATSP.solution(choice)
+    start = order.index(0)
+    assert written == order[start:] + order[:start]
+    assert (ATSP.choice(written) == choice).all()
+
+
+@pytest.mark.parametrize("broken", [[0, 1, 1], [1, 2, 3], [0, 2], [[0, 1]], [0, -1, 1]])
+def test_what_is_no_tour_is_refused(broken: list[int]) -> None:
+    """A city named twice, left out or unknown is bad input."""
+    with pytest.raises(InputError, match="every city"):
+        ATSP.choice(broken)
+
+
+def test_writing_a_broken_tour_ends() -> None:
+    """A choice with a cycle that never comes home is written without looping for ever."""
+    assert len(ATSP.solution(np.array([1, 2, 1]))) <= 4
+
+
+@pytest.mark.parametrize("cities", [1, 2, 3, 20])
+def test_tmat_is_closed_under_detours(cities: int) -> None:
+    """No detour is shorter, the diagonal is zero, values are integers below a million, asymmetric."""
+    matrices = random_tmat(20, cities, np.random.default_rng(0)).astype(np.int64)
+    detours = (matrices[:, :, :, None] + matrices[:, None, :, :]).min(2)
+    assert (matrices <= detours).all()
+    assert (matrices[:, np.arange(cities), np.arange(cities)] == 0).all()
+    assert matrices.min() == 0
+    assert matrices.max() < 10**6
+    if cities > 1:
+        assert (matrices != matrices.transpose(0, 2, 1)).any()
+
+
+def test_tmat_is_the_largest_closed_matrix() -> None:
+    """The closure is the shortest-path matrix of the uniform draw, not something smaller."""
+    raw = np.random.default_rng(5).integers(0, 10**6, size=(1, 6, 6), dtype=np.int64)
+    raw[:, np.arange(6), np.arange(6)] = 0
+    closed = raw[0].copy()
+    while True:  # the paper's way: repeat until nothing changes
+        shorter = np.minimum(closed, (closed[:, :, None] + closed[None]).min(1))
+        if (shorter == closed).all():
+            break
+        closed = shorter
+    assert (random_tmat(1, 6, np.random.default_rng(5))[0] == closed).all()
+
+
+def test_tmat_on_device_is_the_same_distribution() -> None:
+    """Closed under detours, in units of a million, with the mean and spread of the NumPy generator."""
+    here = random_tmat(4000, 8, np.random.default_rng(0)) / 1e6
+    there = random_tmat_on_device(8, noise(4000))
+    assert there.dtype == torch.float32
+    assert (there <= (there[:, :, :, None] + there[:, None, :, :]).amin(2) + 1e-6).all()
+    for moment in (1, 2, 3):
+        a, b = (here**moment).mean((1, 2)), (there.double().numpy() ** moment).mean((1, 2))
+        error = np.sqrt(a.var() / len(a) + b.var() / len(b))
+        assert abs(a.mean() - b.mean()) < 4.5 * error, f"moment {moment}"
+
+
+def test_tmat_is_the_same_on_every_machine() -> None:
+    """The bytes of seed 0, by their hash."""
+    drawn = random_tmat(3, 7, np.random.default_rng(0)).astype("<i4")
+    assert (
+        hashlib.sha256(drawn.tobytes()).hexdigest()
+        == "ae2afd7ea6893cc9d71acdb2b1de88abc20bbd881fbf58786658b3242f6f5ce6"
+    )
