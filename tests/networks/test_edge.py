@@ -1,0 +1,98 @@
+"""The attention layer with a thin edge state, by loops over its definition."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from icdc.networks.edge import EdgeLayer, EdgeMixer
+from icdc.networks.layers import gelu, head_scores, split_heads
+
+WIDTH, HEADS, EDGE = 8, 2, 4
+
+
+def mixer_by_loops(mixer: EdgeMixer, edges: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The update of every edge and its logits, one edge at a time."""
+    new, logits = torch.zeros_like(edges), torch.zeros(*edges.shape[:-1], 2 * mixer.heads)
+    for index in torch.cartesian_prod(*(torch.arange(s) for s in edges.shape[:-1])).tolist():
+        edge, score = edges[tuple(index)], scores[tuple(index)]
+        centred = (edge - edge.mean()) / (edge.var(correction=0) + 1e-5).sqrt()
+        hidden = gelu(mixer.up(torch.cat([centred * mixer.norm.weight + mixer.norm.bias, score])))
+        out = mixer.down(hidden)
+        new[tuple(index)] = edge + out[: mixer.edge_width]
+        logits[tuple(index)] = out[mixer.edge_width :]
+    return new, logits
+
+
+def test_mixer_works_edge_by_edge() -> None:
+    """Norm, concatenation with the scores, MLP, split into update and logits."""
+    mixer = EdgeMixer(EDGE, HEADS)
+    edges, scores = torch.randn(2, 3, 5, EDGE), torch.randn(2, 3, 5, HEADS)
+    with torch.no_grad():
+        for found, expected in zip(mixer(edges, scores), mixer_by_loops(mixer, edges, scores), strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_layer_equals_its_definition(timed: bool) -> None:
+    """Rows attend over columns with the first logits, columns over rows with the second; relu(e) joins."""
+    layer = EdgeLayer(WIDTH, HEADS, EDGE)
+    rows, columns, edges = torch.randn(1, 3, WIDTH), torch.randn(1, 5, WIDTH), torch.randn(1, 3, 5, EDGE)
+    time = torch.randn(1, WIDTH) if timed else None
+    part = WIDTH // HEADS
+    with torch.no_grad():
+        new_rows, new_columns, new_edges = layer(rows, columns, edges, time)
+        shift = 0 if time is None else time[0]
+        r, c = layer.norm_rows(rows)[0] + shift, layer.norm_columns(columns)[0] + shift
+        query, row_value = layer.query_value(r).split(WIDTH, -1)
+        key, column_value = layer.key_value(c).split(WIDTH, -1)
+        scores = torch.zeros(3, 5, HEADS)
+        for i in range(3):
+            for j in range(5):
+                for h in range(HEADS):
+                    span = slice(h * part, (h + 1) * part)
+                    scores[i, j, h] = (query[i, span] * key[j, span]).sum() / math.sqrt(part)
+        mixed, logits = mixer_by_loops(layer.mixer, edges[0], scores)
+        torch.testing.assert_close(new_edges[0], mixed, atol=1e-5, rtol=1e-4)
+        for i in range(3):
+            heads = []
+            for h in range(HEADS):
+                weight = logits[i, :, h].softmax(0)
+                heads.append((weight[:, None] * column_value[:, h * part : (h + 1) * part]).sum(0))
+            row = rows[0, i] + layer.out_rows(torch.cat([*heads, mixed[i].clamp_min(0).mean(0)]))
+            row = row + layer.feed_rows(layer.norm_rows_2(row))
+            torch.testing.assert_close(new_rows[0, i], row, atol=1e-5, rtol=1e-4)
+        for j in range(5):
+            heads = []
+            for h in range(HEADS):
+                weight = logits[:, j, HEADS + h].softmax(0)
+                heads.append((weight[:, None] * row_value[:, h * part : (h + 1) * part]).sum(0))
+            column = columns[0, j] + layer.out_columns(torch.cat([*heads, mixed[:, j].clamp_min(0).mean(0)]))
+            column = column + layer.feed_columns(layer.norm_columns_2(column))
+            torch.testing.assert_close(new_columns[0, j], column, atol=1e-5, rtol=1e-4)
+
+
+def test_heads_split_in_order() -> None:
+    """Head h holds channels h·d/heads … and scores scale by the root of a head's width."""
+    x = torch.arange(12.0).view(1, 2, 6)
+    heads = split_heads(x, 3)
+    assert heads.shape == (1, 3, 2, 2)
+    assert heads[0, 1, 1].tolist() == [8, 9]
+    scores = head_scores(x, x, 3)
+    assert scores[0, 0, 1, 2].item() == pytest.approx((4 * 10 + 5 * 11) / math.sqrt(2))
+
+
+def test_shrunk_layers_start_near_the_identity() -> None:
+    """The deeper the stack, the less one layer changes rows and columns at the start."""
+    rows, columns, edges = torch.randn(1, 3, 64), torch.randn(1, 5, 64), torch.randn(1, 3, 5, 16)
+
+    def change(depth: int) -> float:
+        torch.manual_seed(1)
+        layer = EdgeLayer(64, 4, 16)
+        layer.shrink_outputs(depth)
+        with torch.no_grad():
+            return float((layer(rows, columns, edges)[0] - rows).norm() / rows.norm())
+
+    assert change(32) < change(2) < 0.2
+    assert change(2) == pytest.approx(4 * change(32), rel=0.3)
