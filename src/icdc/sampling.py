@@ -114,9 +114,9 @@ class Step(NamedTuple):
 class Generated:
     """The outcome of B · K trajectories.
 
-    choice (B, K, rows) and cost (B, K) of what each trajectory keeps; and of the last step alone, with M decodes
-    each: `last_x` (B · K, rows, columns) with its step `last_t` (B · K,), `last_choice` (B, K · M, rows),
-    `last_first` (B · K · M,) and `last_cost` (B, K · M).
+    choice (B, K, rows) and cost (B, K) of what each trajectory keeps; and of the last step alone, with M
+    decodes each: `last_x` (B · K, rows, columns) with its step `last_t` (B · K,), `last_choice`
+    (B, K · M, rows), `last_first` (B · K · M,) and `last_cost` (B, K · M).
     """
 
     choice: Tensor
@@ -160,7 +160,7 @@ def generate(
     if x is None:
         x = diffusion.prior(task.rows, task.columns, task.density, noise)
     times = strided_times(diffusion.steps if start is None else start, options.steps)
-    carried: Tensor | None = None
+    decoded: _Decoded | None = None
     choice: Tensor | None = None
     cost: Tensor | None = None
     for t, s in pairwise(times):
@@ -169,39 +169,37 @@ def generate(
         log_odds = predict(x, t_batch)
         last = s == 0
         if last or options.keep == "chain" or options.reverse != "independent":
-            decoded, first = _decode(
-                task, log_odds, noise, options, mask, greedy=last and options.decodes == 1
-            )
-            all_costs = task.cost(decoded)
-            carried, carried_cost = best_of(
-                decoded.view(count, options.decodes, task.rows), all_costs.view(count, options.decodes)
-            )
+            decoded = _decode(task, log_odds, noise, options, mask, last)
             if cost is None or choice is None or options.keep == "last":
-                choice, cost = carried, carried_cost
+                choice, cost = decoded.best_choice, decoded.best_cost
             else:
-                better = carried_cost < cost
-                choice = torch.where(better[:, None], carried, choice)
-                cost = torch.where(better, carried_cost, cost)
-        stop = callback is not None and callback(Step(t, s, x, log_odds, carried, choice, cost))
+                better = decoded.best_cost < cost
+                choice = torch.where(better[:, None], decoded.best_choice, choice)
+                cost = torch.where(better, decoded.best_cost, cost)
+        seen = None if decoded is None else decoded.best_choice
+        stop = callback is not None and callback(Step(t, s, x, log_odds, seen, choice, cost))
         if last or stop:
             break
-        if options.reverse == "independent" or carried is None:
+        if options.reverse == "independent" or decoded is None:
             x = diffusion.p_sample(x, log_odds.sigmoid(), t_batch, s_batch, task.density, noise)
         else:
-            clean = one_hot(carried, task.columns)
+            clean = one_hot(decoded.best_choice, task.columns)
             if options.reverse == "fresh":
                 x = diffusion.q_sample(clean, s_batch, task.density, noise)
             else:
                 x = diffusion.p_sample(x, clean, t_batch, s_batch, task.density, noise)
-    assert choice is not None and cost is not None
+    if decoded is None or choice is None or cost is None:
+        # stopped before anything was decoded: end with what this step predicts
+        decoded = _decode(task, log_odds, noise, options, mask, last=True)
+        choice, cost = decoded.best_choice, decoded.best_cost
     return Generated(
         choice.view(task.batch, samples, task.rows),
         cost.view(task.batch, samples),
         x,
         t_batch,
-        decoded.view(task.batch, -1, task.rows),
-        first,
-        all_costs,
+        decoded.choice.view(task.batch, -1, task.rows),
+        decoded.first,
+        decoded.cost,
     )
 
 
@@ -232,13 +230,28 @@ def refine(
     return torch.where(better[:, None], new_choice, choice), torch.where(better, new_cost, cost)
 
 
+class _Decoded(NamedTuple):
+    """M decodes of each of N = B · K matrices, and the best of each matrix.
+
+    choice (N · M, rows) with first rows (N · M,) and cost (B, K · M); best_choice (N, rows), best_cost (N,).
+    """
+
+    choice: Tensor
+    first: Tensor
+    cost: Tensor
+    best_choice: Tensor
+    best_cost: Tensor
+
+
 def _decode(
-    task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, greedy: bool
-) -> tuple[Tensor, Tensor]:
-    """Decode every matrix of log-odds `decodes` times; choices (N · M, rows) and first rows (N · M,)."""
-    if options.decodes > 1:
-        log_odds = log_odds.repeat_interleave(options.decodes, 0)
-        noise = noise.spawn(options.decodes)
+    task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, last: bool
+) -> _Decoded:
+    """Decode every matrix of log-odds (N, rows, columns) `decodes` times; a last single one greedily."""
+    count, decodes = len(log_odds), options.decodes
+    greedy = last and decodes == 1
+    if decodes > 1:
+        log_odds = log_odds.repeat_interleave(decodes, 0)
+        noise = noise.spawn(decodes)
     first = noise.integers(task.rows)
     choice = decode(
         task.rule,
@@ -249,4 +262,6 @@ def _decode(
         first=first,
         mask=mask,
     )
-    return choice, first
+    cost = task.cost(choice)
+    best = best_of(choice.view(count, decodes, task.rows), cost.reshape(count, decodes))
+    return _Decoded(choice, first, cost, *best)

@@ -1,0 +1,303 @@
+"""The reverse process and refinement: feasible, reproducible, never worse, independent of company."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from icdc.diffusion import Diffusion, DiffusionConfig, strided_times
+from icdc.errors import UsageError
+from icdc.model import Model, ModelConfig
+from icdc.networks import NetworkConfig
+from icdc.noise import Noise, fold, root_key
+from icdc.problem import Instances, Problem, one_hot, to_tensors
+from icdc.problems import Atsp, Pmsp
+from icdc.sampling import Predict, SamplingOptions, Step, Task, best_of, generate, refine
+
+ATSP, PMSP = Atsp(), Pmsp()
+DIFFUSION = Diffusion(DiffusionConfig(8))
+WAYS = [
+    SamplingOptions(steps=4, reverse=reverse, order=order, decodes=decodes, keep=keep, temperature=1.0)  # type: ignore[arg-type]
+    for reverse, order, decodes, keep in itertools.product(
+        ("fresh", "posterior", "independent"), ("confidence", "rule"), (1, 3), ("chain", "last")
+    )
+]
+
+
+def instances(problem: Problem, count: int, size: tuple[int, ...]) -> dict[str, Tensor]:
+    return to_tensors(problem.sample(count, size, np.random.default_rng(1)))
+
+
+def some(batch: Instances, chosen: list[int]) -> dict[str, Tensor]:
+    return {name: array[chosen] for name, array in batch.items()}
+
+
+def toy(batch: Instances, samples: int) -> Predict:
+    """A stand-in for a network: short distances and what x already says are likely; varies with t."""
+    costs = next(iter(batch.values())).float()
+    likely = -costs / costs.mean((1, 2), keepdim=True)
+
+    def predict(x: Tensor, t: Tensor) -> Tensor:
+        return likely.repeat_interleave(samples, 0) + x * (1 - t[:, None, None] / 10)
+
+    return predict
+
+
+def keys(instance_numbers: list[int], samples: int, seed: int = 0) -> Tensor:
+    """One key for each trajectory, from the seed, the instance and the trajectory's number."""
+    roots = fold(root_key(seed), torch.tensor(instance_numbers))
+    return fold(roots[:, None], torch.arange(samples)[None]).flatten()
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize(("problem", "size"), [(ATSP, (5,)), (ATSP, (2,)), (PMSP, (4, 3)), (PMSP, (1, 1))])
+def test_every_way_of_sampling_is_sound(
+    options: SamplingOptions, problem: Problem, size: tuple[int, ...]
+) -> None:
+    """Solutions are feasible, costs are theirs, shapes are as promised, a chain is no worse than its end."""
+    batch = instances(problem, 3, size)
+    task = Task(problem, batch)
+    made = generate(toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), options)
+    rows, columns = problem.shape(size)
+    many = 4 * options.decodes
+    assert made.choice.shape == (3, 4, rows)
+    assert made.last_choice.shape == (3, many, rows)
+    assert made.last_first.shape == (3 * many,)
+    assert made.last_x.shape == (12, rows, columns)
+    for choice, cost in ((made.choice, made.cost), (made.last_choice, made.last_cost)):
+        assert problem.feasible(batch, choice).all()
+        assert torch.equal(problem.cost(batch, choice), cost)
+    last = made.last_cost.view(3, 4, -1).amin(2)
+    assert (made.cost <= last).all()
+    if options.keep == "last":
+        assert torch.equal(made.cost, last)
+    strides = strided_times(8, 4)
+    assert (made.last_t == strides[-2]).all()
+    choice, cost = made.best()
+    assert torch.equal(cost, made.cost.amin(1))
+    assert torch.equal(problem.cost(batch, choice[:, None])[:, 0], cost)
+
+
+def test_the_chain_keeps_more_than_its_end() -> None:
+    """On some trajectory the best solution is met before the last step, so that keeping it matters."""
+    batch = instances(ATSP, 6, (7,))
+    made = generate(
+        toy(batch, 8), Task(ATSP, batch), DIFFUSION, Noise(keys(list(range(6)), 8)), SamplingOptions(8)
+    )
+    assert (made.cost < made.last_cost).any()
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_a_trajectory_ignores_its_company(options: SamplingOptions) -> None:
+    """Other instances, their order and the number of trajectories change nothing for this one."""
+    batch = instances(ATSP, 4, (5,))
+    whole = generate(toy(batch, 5), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1, 2, 3], 5)), options)
+    few = some(batch, [2, 0])
+    part = generate(toy(few, 2), Task(ATSP, few), DIFFUSION, Noise(keys([2, 0], 2)), options)
+    assert torch.equal(part.choice, whole.choice[[2, 0]][:, :2])
+    assert torch.equal(part.cost, whole.cost[[2, 0]][:, :2])
+
+
+def test_seeds_repeat_and_differ() -> None:
+    """The same keys give the same solutions; another seed gives others."""
+    batch = instances(ATSP, 4, (9,))
+
+    def run(seed: int) -> Tensor:
+        noise = Noise(keys([0, 1, 2, 3], 6, seed))
+        return generate(
+            toy(batch, 6), Task(ATSP, batch), DIFFUSION, noise, SamplingOptions(4, temperature=2.0)
+        ).choice
+
+    assert torch.equal(run(0), run(0))
+    assert not torch.equal(run(0), run(1))
+
+
+@pytest.mark.parametrize(("problem", "size"), [(ATSP, (6,)), (PMSP, (8, 3))])
+def test_refinement_never_makes_it_worse(problem: Problem, size: tuple[int, ...]) -> None:
+    """From any start every round keeps or lowers every cost, and somewhere it lowers one."""
+    batch = instances(problem, 8, size)
+    task = Task(problem, batch)
+    noise = Noise(keys(list(range(8)), 3))
+    made = generate(toy(batch, 3), task, DIFFUSION, noise, SamplingOptions(1, keep="last", temperature=5.0))
+    choice, cost = made.choice[:, 0], made.cost[:, 0]
+    begin = cost
+    for level in (0.0, 0.5, 1.0):
+        new_choice, new_cost = refine(
+            toy(batch, 3), task, DIFFUSION, noise, SamplingOptions(4), choice, cost, level=level
+        )
+        assert (new_cost <= cost).all()
+        assert torch.equal(problem.cost(batch, new_choice[:, None])[:, 0], new_cost)
+        choice, cost = new_choice, new_cost
+    assert (cost < begin).any()
+
+
+def test_refinement_keeps_an_optimum() -> None:
+    """A tour nobody can beat comes back unchanged."""
+    batch = {"distances": one_hot(torch.tensor([[1, 2, 3, 0]]), 4).double() * -1 + 1}
+    best = torch.tensor([[1, 2, 3, 0]])
+    found, cost = refine(
+        toy(batch, 4),
+        Task(ATSP, batch),
+        DIFFUSION,
+        Noise(keys([0], 4)),
+        SamplingOptions(2),
+        best,
+        torch.zeros(1),
+    )
+    assert torch.equal(found, best)
+    assert cost.item() == 0
+
+
+def test_the_callback_sees_every_step() -> None:
+    """Times fall from T to the last stride, the best cost never rises, and x is what the network saw."""
+    batch = instances(ATSP, 2, (5,))
+    steps: list[Step] = []
+    made = generate(
+        toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), SamplingOptions(4),
+        callback=steps.append,
+    )  # fmt: skip
+    assert [(step.t, step.s) for step in steps] == list(itertools.pairwise(strided_times(8, 4)))
+    for before, after in itertools.pairwise(steps):
+        assert before.cost is not None
+        assert after.cost is not None
+        assert (after.cost <= before.cost).all()
+    for step in steps:
+        assert torch.equal(step.log_odds, toy(batch, 3)(step.x, torch.full((6,), step.t)))
+    assert steps[-1].cost is not None
+    assert torch.equal(steps[-1].cost, made.cost.flatten())
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize("stop_at", [1, 2])
+def test_a_callback_ends_it_early_with_an_answer(options: SamplingOptions, stop_at: int) -> None:
+    """However it samples, a trajectory that is stopped has a feasible solution."""
+    batch = instances(ATSP, 2, (5,))
+    steps: list[Step] = []
+
+    def stop(step: Step) -> bool:
+        steps.append(step)
+        return len(steps) == stop_at
+
+    made = generate(
+        toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), options, callback=stop
+    )
+    assert len(steps) == stop_at
+    assert ATSP.feasible(batch, made.choice).all()
+    assert torch.equal(ATSP.cost(batch, made.choice), made.cost)
+
+
+def test_a_callback_changes_nothing_it_does_not_stop() -> None:
+    """Watching is free: the same solutions with and without a callback."""
+    batch = instances(ATSP, 2, (5,))
+    for options in WAYS:
+        plain, watched = (
+            generate(toy(batch, 2), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 2)), options, callback=c)
+            for c in (None, lambda step: None)
+        )
+        assert torch.equal(plain.choice, watched.choice)
+
+
+def test_how_the_next_state_is_drawn() -> None:
+    """fresh: q(x_s | X̂_0), posterior: q(x_s | x_t, X̂_0), independent: p_θ(x_s | x_t), by shares of ones."""
+    many = 4000
+    batch = instances(ATSP, 1, (3,))
+    log_odds = torch.tensor([[[-9.0, 9.0, -1.0], [-9.0, -9.0, 9.0], [9.0, 0.5, -9.0]]]).expand(many, -1, -1)
+    for reverse in ("fresh", "posterior", "independent"):
+        seen: list[Step] = []
+        options = SamplingOptions(2, reverse=reverse, temperature=1e-3)  # type: ignore[arg-type]
+        generate(
+            lambda x, t: log_odds, Task(ATSP, batch), DIFFUSION, Noise(keys([0], many)), options,
+            callback=seen.append,
+        )  # fmt: skip
+        first, second = seen
+        clean = one_hot(torch.tensor([[1, 2, 0]]), 3).expand(many, -1, -1)
+        assert first.decoded is not None
+        assert (first.decoded == torch.tensor([1, 2, 0])).all()
+        t, s = (torch.full((many,), v) for v in (first.t, first.s))
+        if reverse == "fresh":
+            chance = DIFFUSION.q_marginal(clean, s, 1 / 3)
+        else:
+            guess = clean if reverse == "posterior" else log_odds.sigmoid()
+            chance = DIFFUSION.posterior(first.x, guess, t, s, 1 / 3)
+        torch.testing.assert_close(second.x.mean(0), chance.mean(0), atol=0.035, rtol=0)
+
+
+def test_sampling_stops_at_the_mask() -> None:
+    """What an instance forbids is never chosen, for any number of samples and decodes."""
+
+    class Half(Pmsp):
+        def mask(self, batch: Instances) -> Tensor:
+            permitted = batch["durations"] % 2 == 0
+            permitted[:, :, 0] = True
+            return permitted
+
+    problem = Half()
+    batch = instances(problem, 3, (6, 3))
+    task = Task(problem, batch)
+    for options in WAYS:
+        made = generate(toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), options)
+        allowed = problem.mask(batch)[:, None].expand(-1, 4, -1, -1).gather(3, made.choice[..., None])
+        assert allowed.all()
+    repeated = task.mask(2)
+    assert repeated is not None
+    assert torch.equal(repeated[1], problem.mask(batch)[0])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "denoiser"), list(itertools.product(("edge", "dual"), ("edge", "gated")))
+)
+def test_a_network_samples_alike_in_any_batch(encoder: str, denoiser: str) -> None:
+    """With real weights, too, an instance's solutions are its own."""
+    network = NetworkConfig(
+        encoder=encoder,
+        denoiser=denoiser,
+        width=16,
+        heads=2,
+        edge_width=8,
+        encoder_layers=1,
+        denoiser_layers=2,
+    )  # type: ignore[arg-type]
+    model = Model(ATSP, ModelConfig(network, DiffusionConfig(8)))
+    model.network.eval()
+    batch = instances(ATSP, 4, (6,))
+    options = SamplingOptions(4, temperature=1.0)
+
+    def run(chosen: list[int], samples: int) -> Tensor:
+        part = some(batch, chosen)
+        task = Task(ATSP, part)
+        roots = fold(root_key(7), torch.tensor(chosen))
+        with torch.no_grad():
+            predict = model.predictor(task, Noise(roots))
+            return generate(predict, task, model.diffusion, Noise(keys(chosen, samples)), options).choice
+
+    whole = run([0, 1, 2, 3], 5)
+    assert torch.equal(run([3, 1], 2), whole[[3, 1]][:, :2])
+
+
+def test_best_of_takes_the_first_of_equals() -> None:
+    """The cheapest of each instance and its cost."""
+    choice = torch.arange(12).view(2, 3, 2)
+    found, cost = best_of(choice, torch.tensor([[3.0, 1.0, 1.0], [2.0, 5.0, 0.0]]))
+    assert found.tolist() == [[2, 3], [10, 11]]
+    assert cost.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"decodes": 0}, "decodes must be at least 1"),
+        ({"temperature": 0.0}, "temperature must be positive"),
+        ({"temperature": float("nan")}, "temperature must be positive"),
+        ({"reverse": "backward"}, "unknown reverse 'backward'"),
+        ({"order": "random"}, "unknown order 'random'"),
+        ({"keep": "all"}, "unknown keep 'all'"),
+    ],
+)
+def test_impossible_options_are_refused(changes: dict[str, object], sentence: str) -> None:
+    """Wrong options say which and why before anything runs."""
+    with pytest.raises(UsageError, match=sentence):
+        replace(SamplingOptions(), **changes)  # type: ignore[arg-type]
