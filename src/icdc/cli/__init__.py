@@ -1,0 +1,100 @@
+"""The command line: one module for each command, all of them light until they are called.
+
+Data goes to stdout, words to stderr. Every failure is one sentence and the exit code of its class in
+`icdc.errors`; set ICDC_DEBUG=1 to see the traceback of an unexpected one.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import IcdcError
+from .generate import generate
+from .info import info
+from .models import models
+from .solve import solve
+from .verify import verify
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="icdc",
+    help="Feasible, checked solutions of matrix-shaped problems, from a learned diffusion model.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(solve)
+app.command()(verify)
+app.command()(generate)
+app.command()(models)
+app.command()(info)
+
+for _name in ("train", "evaluate", "check_problem"):
+    if importlib.util.find_spec(f"{__name__}.{_name}") is not None:
+        _command = getattr(importlib.import_module(f"{__name__}.{_name}"), _name)
+        app.command(_name.replace("_", "-"))(_command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"icdc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Feasible, checked solutions of matrix-shaped problems, from a learned diffusion model."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="icdc")
+    except SystemExit as stop:
+        return _flushed(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+    except IcdcError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("ICDC_DEBUG"):
+            traceback.print_exc()
+        else:
+            reason = " ".join(str(error).split())
+            _say(f"internal error: {type(error).__name__}: {reason} (ICDC_DEBUG=1 shows where)")
+        return 1
+    return _flushed(0)
+
+
+def main() -> None:
+    """Entry point of the `icdc` command."""
+    sys.exit(run())
+
+
+def _say(sentence: str) -> None:
+    print(f"icdc: {sentence}", file=sys.stderr)
+
+
+def _flushed(code: int) -> int:
+    """Write out what is buffered now: a reader that has gone away (`icdc … | head`) is not an error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the interpreter flushes again on exit; give it somewhere to write
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

@@ -1,0 +1,153 @@
+"""From instances to answers: group equal shapes, solve a group at a time, verify, keep the order."""
+
+import inspect
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Instance
+from ..errors import UsageError
+from ..problem import Arrays, Problem
+from ..problems import problem_path
+from ..solver import Results, Solver
+from ..solving.report import Answer
+from ..solving.verify import verify
+from .watch import Watch
+
+LARGEST_GROUP = 256
+"""Instances solved in one call: enough to fill a device, few enough that answers appear while others wait."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances of one problem, shape and kind of number, with their places in the input."""
+
+    places: list[int]
+    instances: list[Instance]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem they share."""
+        return self.instances[0].problem
+
+    @property
+    def arrays(self) -> Arrays:
+        """Their arrays, stacked."""
+        names = self.instances[0].arrays
+        return {name: np.stack([instance.arrays[name] for instance in self.instances]) for name in names}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a group is to be solved: by whom, with which model, how many samples, from which seed."""
+
+    solver: Solver
+    model: str | None
+    samples: int
+    seed: int
+
+
+def grouped(instances: Sequence[Instance], largest: int = LARGEST_GROUP) -> list[Group]:
+    """Group instances that can be stacked; integers and reals stay apart, so that integers stay exact."""
+    found: dict[Any, list[int]] = {}
+    for place, instance in enumerate(instances):
+        kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
+        found.setdefault((problem_path(instance.problem), kinds), []).append(place)
+    return [
+        Group(part, [instances[place] for place in part])
+        for places in found.values()
+        for part in (places[i : i + largest] for i in range(0, len(places), largest))
+    ]
+
+
+def answer(
+    group: Group,
+    plan: Plan,
+    watch: Watch,
+    *,
+    time_limit: float | None = None,
+    start: NDArray[np.int64] | None = None,
+) -> dict[int, Answer]:
+    """Solve a group and verify every answer; never worse than the start (count, rows), if there is one.
+
+    Returns
+    -------
+    An answer for each place of the group; only for those that have one, if Ctrl-C ended the search
+    (`watch.interrupted` then tells).
+    """
+    problem, arrays = group.problem, group.arrays
+    if not plan.solver.supports(problem):
+        raise UsageError(f"the solver '{plan.solver.name}' does not solve '{problem.name}'")
+    watch.begin(group)
+    begun = time.perf_counter()
+    results = _solve(plan, problem, arrays, time_limit, start, watch)
+    seconds = (time.perf_counter() - begun) / len(group.places)
+    choices = np.where(np.isfinite(results.cost)[:, None], results.choice, -1)
+    bound = np.where(results.proven, results.cost, results.bound)
+    verdicts = verify(problem, arrays, choices, bound)
+    if start is not None:
+        started = verify(problem, arrays, start, bound)
+        choices = choices.copy()
+        for i, (found, before) in enumerate(zip(verdicts, started, strict=True)):
+            if found.objective is None or (
+                before.objective is not None and before.objective < found.objective
+            ):
+                verdicts[i], choices[i] = before, start[i]
+    answers = {
+        place: Answer(
+            instance, choice, verdict, plan.samples, seconds, plan.seed, plan.solver.name, plan.model
+        )
+        for place, instance, choice, verdict in zip(
+            group.places, group.instances, choices, verdicts, strict=True
+        )
+    }
+    if watch.interrupted:  # what was not reached is not an answer
+        return {place: found for place, found in answers.items() if found.verdict.feasible}
+    return answers
+
+
+def in_order(answers: Iterator[dict[int, Answer]]) -> Iterator[tuple[int, Answer]]:
+    """Yield answers with their places in the order of the input, each as soon as all before it are there."""
+    waiting: dict[int, Answer] = {}
+    following = 0
+    for found in answers:
+        waiting.update(found)
+        while following in waiting:
+            yield following, waiting.pop(following)
+            following += 1
+    # after an interruption some places stay empty; what was found is still worth having
+    for place in sorted(waiting):
+        yield place, waiting[place]
+
+
+def _solve(
+    plan: Plan,
+    problem: Problem,
+    arrays: Arrays,
+    time_limit: float | None,
+    start: NDArray[np.int64] | None,
+    watch: Watch,
+) -> Results:
+    """Call the solver with as much as it understands; after Ctrl-C, return what it had found by then."""
+    understood = inspect.signature(plan.solver.solve).parameters
+    extra: dict[str, Any] = {"start": start, "callback": watch}
+    given = {name: value for name, value in extra.items() if value is not None and name in understood}
+    try:
+        results = plan.solver.solve(
+            problem, arrays, samples=plan.samples, seed=plan.seed, time_limit=time_limit, **given
+        )
+        watch.interrupted = bool(results.extra.get("interrupted", False))
+        return results
+    except KeyboardInterrupt:
+        watch.interrupted = True
+    count, rows = len(next(iter(arrays.values()))), problem.shape(problem.size(arrays))[0]
+    nothing = np.full(count, -np.inf)
+    if watch.last is not None:
+        choice, cost = watch.last.choice, watch.last.cost
+    else:
+        choice, cost = np.zeros((count, rows), dtype=np.int64), -nothing
+    return Results(choice, cost, nothing, np.zeros(count, dtype=bool), 0.0)

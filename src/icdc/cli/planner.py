@@ -1,0 +1,74 @@
+"""Who solves what: the named solver, or the learned one with the model that fits best."""
+
+import sys
+from typing import Any
+
+from ..errors import UsageError
+from ..model import Model, default_for, load
+from ..problem import Problem, Size
+from ..problems import problem_path
+from ..solvers import make_solver
+from .batch import Group, Plan
+
+DEFAULT_SAMPLES = 32
+
+
+class Planner:
+    """Makes a plan for every group, loading a model once however often it is needed.
+
+    Parameters
+    ----------
+    solver : `name` or `name:key=value,…`, as `make_solver` understands it.
+    model : name or path of a model for the learned solver; None takes the shipped one that fits best.
+    samples, steps, refine : None leaves the solver's default.
+    """
+
+    def __init__(
+        self,
+        solver: str,
+        model: str | None = None,
+        samples: int | None = None,
+        steps: int | None = None,
+        refine: int | None = None,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self._solver, self._samples, self._seed, self._device = solver, samples, seed, device
+        self._learned = solver.partition(":")[0] == "icdc"
+        given: dict[str, Any] = {"steps": steps, "refine": refine}
+        self._options = {name: value for name, value in given.items() if value is not None}
+        self._models: dict[str, Model] = {}
+        self._model = model
+        if not self._learned and (model is not None or self._options):
+            raise UsageError(f"--model, --steps and --refine are for the learned solver, not for '{solver}'")
+
+    def problem(self) -> Problem | None:
+        """Return the problem of the model that was asked for, if one was."""
+        return None if self._model is None else self._load(self._model).problem
+
+    def plan(self, group: Group) -> Plan:
+        """Return how to solve a group; say in one line where its model was not trained for that size."""
+        if not self._learned:
+            return Plan(make_solver(self._solver), None, self._samples or 1, self._seed)
+        size = group.problem.size(group.arrays)
+        model = self._load(self._model or default_for(problem_path(group.problem), size))
+        if type(model.problem) is not type(group.problem):
+            raise UsageError(
+                f"the model '{model.name}' solves '{model.problem.name}', not '{group.problem.name}'"
+            )
+        _warn_of_size(model, size)
+        solver = make_solver(self._solver, model=model, device=self._device, **self._options)
+        return Plan(solver, model.name, self._samples or DEFAULT_SAMPLES, self._seed)
+
+    def _load(self, name: str) -> Model:
+        if name not in self._models:
+            self._models[name] = load(name, self._device)
+        return self._models[name]
+
+
+def _warn_of_size(model: Model, size: Size) -> None:
+    known = [tuple(trained) for trained in model.card.get("sizes", [])]
+    if known and size not in known:
+        sizes = ", ".join("×".join(map(str, trained)) for trained in known)
+        here = "×".join(map(str, size))
+        print(f"icdc: the model '{model.name}' was trained on size {sizes}, not on {here}", file=sys.stderr)

@@ -1,0 +1,60 @@
+"""Watching a solver at work: the best so far, for people on a terminal and for when it is interrupted."""
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from ..solving import Improvement
+    from .batch import Group
+
+
+class Watch:
+    """A callback for solvers that remembers the last improvement and shows it on a live line.
+
+    Parameters
+    ----------
+    stream : where the line goes, stderr unless given; nothing is shown unless it is a terminal.
+
+    Attributes
+    ----------
+    last : the last improvement of the group that is being solved; None before the first.
+    interrupted : whether Ctrl-C ended the search.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.last: Improvement | None = None
+        self.interrupted = False
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = False
+        self._words = ""
+        self._bound: float | None = None
+
+    def begin(self, group: "Group") -> None:
+        """Say what is being solved from now on."""
+        self.last = None
+        single = len(group.instances) == 1
+        self._words = group.instances[0].name if single else f"{len(group.instances)} × {group.problem.name}"
+        bound = group.problem.lower_bound(group.arrays) if single and self._stream.isatty() else None
+        self._bound = None if bound is None else float(bound[0])
+
+    def __call__(self, improvement: "Improvement") -> None:
+        """Remember an improvement, and show it where somebody is looking."""
+        self.last = improvement
+        if self._stream.isatty():
+            print(f"\r\x1b[K{self._line(improvement)}", end="", file=self._stream, flush=True)
+            self._shown = True
+
+    def clear(self) -> None:
+        """Remove the live line, so that other words can follow."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=self._stream, flush=True)
+            self._shown = False
+
+    def _line(self, improvement: "Improvement") -> str:
+        """Return what the live line says: the best cost with bound and gap, or the mean over a batch."""
+        mean = float(improvement.cost.mean())
+        best = f"best {mean:.10g}" if len(improvement.cost) == 1 else f"mean of the best {mean:.6g}"
+        if self._bound:
+            gap = max(0.0, (mean - self._bound) / abs(self._bound))
+            best += f", bound {self._bound:.10g}, gap {100 * gap:.2f} %"
+        return f"{self._words}: {best}, {improvement.seconds:.1f} s"
