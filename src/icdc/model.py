@@ -102,47 +102,43 @@ class Model:
         }
 
     def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write weights (these, or the given ones) in half precision; the file appears whole or not at all."""
+        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all."""
         from safetensors.torch import save
 
         state = self.network.state_dict() if weights is None else weights
-        half = {k: (v.half() if v.is_floating_point() else v).cpu().contiguous() for k, v in state.items()}
-        write_atomically(Path(path), save(half, metadata=self.metadata()))
+        # statistics of batch normalisation are no weights: a variance may be too large or small for half
+        halved = {name for name, _ in self.network.named_parameters()}
+        stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
+        write_atomically(Path(path), save(stored, metadata=self.metadata()))
 
 
 def load(name: str | os.PathLike[str], device: str = "auto") -> Model:
     """Load a shipped model by its name, or any model file by its path."""
-    from safetensors import SafetensorError, safe_open
-
     path = _path_of(name)
+    metadata, state = _read(path, weights=True)
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} is not a readable model file: {error}") from error
-    if "config" not in metadata:
-        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
-    if int(metadata["format"]) > FORMAT_VERSION:
-        raise InputError(f"{path} was written by icdc {metadata['version']}; this version cannot read it yet")
-    config = model_config(json.loads(metadata["config"]))
+        config = model_config(json.loads(metadata["config"]))
+        card = json.loads(metadata["card"])
+        problem = get_problem(metadata["problem"])
+    except (KeyError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
     shipped = str(name) in available()
-    model = Model(
-        get_problem(metadata["problem"]),
-        config,
-        name=str(name) if shipped else str(path),
-        card=json.loads(metadata["card"]),
-    )
-    model.network.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
+    model = Model(problem, config, name=str(name) if shipped else str(path), card=card)
+    try:
+        model.network.load_state_dict(
+            {k: v.float() if v.is_floating_point() else v for k, v in state.items()}
+        )
+    except RuntimeError as error:
+        raise InputError(f"the weights in {path} do not fit the network it describes") from error
     model.network.eval()
     return model.to(pick_device(device))
 
 
 def model_config(values: Mapping[str, Any]) -> ModelConfig:
-    """Rebuild a configuration from its dictionary; a value unknown to this version is an error, not a warning."""
+    """Rebuild a configuration from its dictionary; a value unknown to this version is an error."""
     try:
         return ModelConfig(NetworkConfig(**values["network"]), DiffusionConfig(**values["diffusion"]))
-    except TypeError as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"the model's configuration does not fit this version of icdc: {error}") from error
 
 
@@ -169,17 +165,14 @@ def available() -> list[str]:
     return sorted(path.stem for path in models_folder().glob("*.safetensors"))
 
 
-def card_of(name: str) -> dict[str, Any]:
+def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the card of a shipped model or model file without loading its weights."""
-    from safetensors import SafetensorError, safe_open
-
     path = _path_of(name)
+    metadata, _ = _read(path, weights=False)
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} is not a readable model file: {error}") from error
-    return {"problem": metadata.get("problem"), **json.loads(metadata.get("card", "{}"))}
+        return {"problem": metadata["problem"], **json.loads(metadata["card"])}
+    except (KeyError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
 
 
 def default_for(problem: str, size: Size) -> str:
@@ -225,3 +218,21 @@ def _path_of(name: str | os.PathLike[str]) -> Path:
     raise UsageError(
         f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path"
     )
+
+
+def _read(path: Path, weights: bool) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return what a model file says about itself and, if asked for, its weights."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+            state = {key: file.get_tensor(key) for key in file.keys()} if weights else {}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} is not a readable model file: {error}") from error
+    if not {"config", "format"} <= metadata.keys() or not metadata["format"].isdigit():
+        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
+    if int(metadata["format"]) > FORMAT_VERSION:
+        newer = metadata.get("version", "a newer version")
+        raise InputError(f"{path} was written by icdc {newer}; this version cannot read it yet")
+    return metadata, state
