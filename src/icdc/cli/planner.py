@@ -5,9 +5,11 @@ from typing import Any
 
 from ..errors import UsageError
 from ..model import Model, default_for, load
+from ..plots import Recorder
 from ..problem import Problem, Size
 from ..problems import problem_path
 from ..solvers import make_solver
+from ..solving import DiffusionSolver
 from .batch import Group, Plan
 
 DEFAULT_SAMPLES = 32
@@ -21,6 +23,7 @@ class Planner:
     solver : `name` or `name:key=value,…`, as `make_solver` understands it.
     model : name or path of a model for the learned solver; None takes the shipped one that fits best.
     samples, steps, refine : None leaves the solver's default.
+    recorder : sees the steps of the learned solver, to animate them.
     """
 
     def __init__(
@@ -32,7 +35,9 @@ class Planner:
         refine: int | None = None,
         seed: int = 0,
         device: str = "auto",
+        recorder: Recorder | None = None,
     ) -> None:
+        self._recorder = recorder
         self._solver, self._samples, self._seed, self._device = solver, samples, seed, device
         self._learned = solver.partition(":")[0] == "icdc"
         given: dict[str, Any] = {"steps": steps, "refine": refine}
@@ -41,6 +46,8 @@ class Planner:
         self._model = model
         if not self._learned and (model is not None or self._options):
             raise UsageError(f"--model, --steps and --refine are for the learned solver, not for '{solver}'")
+        if not self._learned and recorder is not None:
+            raise UsageError(f"only the learned solver can be animated (--plot FILE.gif), not '{solver}'")
 
     def problem(self) -> Problem | None:
         """Return the problem of the model that was asked for, if one was."""
@@ -58,6 +65,8 @@ class Planner:
             )
         _warn_of_size(model, size)
         solver = make_solver(self._solver, model=model, device=self._device, **self._options)
+        if self._recorder is not None and isinstance(solver, DiffusionSolver):
+            solver.trace = self._recorder
         return Plan(solver, model.name, self._samples or DEFAULT_SAMPLES, self._seed)
 
     def _load(self, name: str) -> Model:

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..data import Instance
+    from ..plots import Recorder
     from ..solving.report import Answer
     from .batch import Group
     from .planner import Planner
 
 INTERRUPTED = 130
+ANIMATION = ".gif"
 
 
 def solve(
@@ -49,7 +51,9 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(help="Write the solution too: .tour, .csv, .json or .txt.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the solution too: .png, .svg or .pdf.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")
+    ] = None,
 ) -> None:
     """Solve instances and print checked answers with a lower bound.
 
@@ -57,6 +61,7 @@ def solve(
     With several instances, --out and --plot number their files.
     """
     from ..data import read_instances
+    from ..plots import Recorder
     from ..problems import get_problem
     from .batch import grouped, in_order
     from .planner import Planner
@@ -66,9 +71,12 @@ def solve(
     if [*files, start].count("-") > 1:
         raise UsageError("standard input can be read only once")
     _check_outputs(out, plot)
-    planner = Planner(solver, model, samples, steps, refine, seed, device)
+    recorder = Recorder() if plot is not None and plot.suffix.lower() == ANIMATION else None
+    planner = Planner(solver, model, samples, steps, refine, seed, device, recorder)
     asked = planner.problem() if problem is None else get_problem(problem)
     instances = [instance for file in files for instance in read_instances(file, asked)]
+    if recorder is not None and len(instances) != 1:
+        raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
     starts = None if start is None else _read_starts(start, instances)
     watch = Watch()
     infeasible = 0
@@ -76,7 +84,8 @@ def solve(
         watch.clear()
         _print(answer, as_json)
         if answer.verdict.feasible:
-            _write(answer, _numbered(out, place, len(instances)), _numbered(plot, place, len(instances)))
+            count = len(instances)
+            _write(answer, _numbered(out, place, count), _numbered(plot, place, count), recorder)
         else:
             infeasible += 1
     watch.clear()
@@ -134,7 +143,7 @@ def _check_outputs(out: Path | None, plot: Path | None) -> None:
     from ..data.solutions import ENDINGS
     from ..plots import IMAGES
 
-    for path, endings, option in ((out, ENDINGS, "--out"), (plot, IMAGES, "--plot")):
+    for path, endings, option in ((out, ENDINGS, "--out"), (plot, (*IMAGES, ANIMATION), "--plot")):
         if path is not None and path.suffix.lower() not in endings:
             raise UsageError(f"{option} {path}: the name must end in one of {', '.join(endings)}")
         if path is not None and not path.parent.is_dir():
@@ -152,13 +161,19 @@ def _print(answer: "Answer", as_json: bool) -> None:
     print(json_line(answer) if as_json else text(answer), flush=True)
 
 
-def _write(answer: "Answer", out: Path | None, plot: Path | None) -> None:
+def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Recorder | None") -> None:
     """Write the solution and the picture, where they were asked for."""
     from ..data import write_solution
+    from ..plots import save_animation, save_solution
 
     if out is not None:
         write_solution(out, answer.instance, answer.choice)
-    if plot is not None:
-        from ..plots import save_solution
-
-        save_solution(plot, answer.instance, answer.choice)
+    if plot is None:
+        return
+    if recorder is None:
+        save_solution(plot, answer.instance, answer.choice, answer.verdict.bound)
+        return
+    problem = answer.instance.problem
+    order = answer.solution if problem.feature_sizes.same_items else None
+    columns = problem.shape(problem.size(answer.instance.batch()))[1]
+    save_animation(plot, recorder.frames, order=order, final=answer.choice[:, None] == range(columns))
