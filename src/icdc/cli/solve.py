@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InfeasibleError, InputError, UsageError
-from .verify import PROBLEM_HELP
+from .problems import HELP, find_problem
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def solve(
     files: Annotated[
         list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE…")
     ],
-    problem: Annotated[str | None, typer.Option(help=PROBLEM_HELP)] = None,
+    problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     model: Annotated[
         str | None, typer.Option(help="A shipped model or a model file; by default the one that fits best.")
     ] = None,
@@ -62,7 +62,6 @@ def solve(
     """
     from ..data import read_instances
     from ..plots import Recorder
-    from ..problems import get_problem
     from .batch import grouped, in_order
     from .planner import Planner
 
@@ -73,7 +72,7 @@ def solve(
     _check_outputs(out, plot)
     recorder = Recorder() if plot is not None and plot.suffix.lower() == ANIMATION else None
     planner = Planner(solver, model, samples, steps, refine, seed, device, recorder)
-    asked = planner.problem() if problem is None else get_problem(problem)
+    asked = planner.problem() if problem is None else find_problem(problem)
     instances = [instance for file in files for instance in read_instances(file, asked)]
     if recorder is not None and len(instances) != 1:
         raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")

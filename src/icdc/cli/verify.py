@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-
-PROBLEM_HELP = "pmsp, atsp, navigation or module:Class; needed where the file leaves it open."
+from .problems import HELP, find_problem
 
 
 def verify(
@@ -16,7 +15,7 @@ def verify(
     solution: Annotated[
         str, typer.Argument(help="A .tour, .json, .csv or text file, or - for standard input.")
     ],
-    problem: Annotated[str | None, typer.Option(help=PROBLEM_HELP)] = None,
+    problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     index: Annotated[int, typer.Option(min=0, help="Which instance of a file with several, from 0.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -25,13 +24,12 @@ def verify(
     Exits with 3 if the solution does not fit the instance or is infeasible.
     """
     from ..data import read_instances, read_solution
-    from ..problems import get_problem
     from ..solving.report import verdict_text
     from ..solving.verify import verify as judge
 
     if instance == solution == "-":
         raise InputError("the instance and the solution cannot both come from standard input")
-    instances = read_instances(instance, None if problem is None else get_problem(problem))
+    instances = read_instances(instance, None if problem is None else find_problem(problem))
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")
     chosen = instances[index]

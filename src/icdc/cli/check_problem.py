@@ -1,0 +1,40 @@
+"""`icdc check-problem`: the conformance kit on a problem of your own."""
+
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError, UsageError
+from .problems import find_problem
+
+
+def check_problem(
+    problem: Annotated[str, typer.Argument(help="module:Class, or the name of a built-in problem.")],
+    size: Annotated[str | None, typer.Option(help="Size of the tiny instances, such as 5 or 5x3.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the instances.")] = 0,
+) -> None:
+    """Check a problem against the contract, part by part.
+
+    Decoding against brute force, cost and feasibility against each other, probabilities summing to one,
+    and the rest of what training and solving rely on. Exits with 3 if anything is wrong.
+    """
+    from ..conformance import check_conformance
+
+    found = find_problem(problem)
+    findings = check_conformance(found, None if size is None else _numbers(size), seed)
+    for finding in findings:
+        print(
+            f"ok     {finding.check}" if finding.wrong is None else f"WRONG  {finding.check}: {finding.wrong}"
+        )
+    wrong = sum(finding.wrong is not None for finding in findings)
+    if wrong:
+        raise InputError(
+            f"'{found.name}' breaks the contract of a problem in {wrong} of {len(findings)} parts"
+        )
+
+
+def _numbers(size: str) -> tuple[int, ...]:
+    parts = size.lower().split("x")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--size must be whole numbers such as 5 or 5x3, got '{size}'")
+    return tuple(map(int, parts))
