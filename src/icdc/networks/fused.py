@@ -2,14 +2,15 @@
 # (triton reads the annotations of its kernels, and knows no others than constexpr)
 """`EdgeMixer` as one GPU kernel forward and one backward, so that no hidden layer ever reaches device memory.
 
-The layer norm's scale and shift are folded into the first linear map and its bias becomes two further "scores"
-that are always one (a coarse and a fine part, so that the bias keeps its precision in bfloat16). Then
+The layer norm's scale and shift are folded into the first linear map, whose bias becomes the weight of two
+further "scores" that are always one (a coarse and a fine part: the bias keeps its precision in bfloat16). So
 
-    pre = x̂ W₁ᵀ + s W₂ᵀ,    (update, logits) = gelu(pre) W₃ᵀ + b,
+    hidden = gelu(x̂ W₁ᵀ + s W₂ᵀ),    (update, logits) = hidden W₃ᵀ + b,
 
-with x̂ the standardised edge state and s the padded scores. The backward pass computes all of this again from the
-saved inputs. Each program walks over many tiles of edges and keeps its share of the weight gradients in registers;
-the shares are summed in a fixed order afterwards, so results do not vary from run to run.
+with x̂ the standardised edge state and s the padded scores. The backward pass computes all of this again from
+the saved inputs. Both passes take the hidden units in two halves, for want of registers. Each program walks
+over many tiles of edges and keeps its share of the weight gradients in registers; the shares are summed in a
+fixed order afterwards, so that results do not vary from run to run.
 """
 
 import math
@@ -33,9 +34,9 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # kernels run in Python
 
 
 class Launch(NamedTuple):
-    """How a kernel is launched: edges per tile, warps per program, programs and buffered loads per multiprocessor.
+    """How a kernel is launched: edges per tile, warps per program, programs per multiprocessor, load stages.
 
-    `registers` bounds those of a thread, so that `programs` of them fit on a multiprocessor at once.
+    `registers` bounds those of a thread, so that all `programs` fit on a multiprocessor at once.
     """
 
     block: int
@@ -45,7 +46,7 @@ class Launch(NamedTuple):
     registers: int | None = None
 
 
-FORWARD, BACKWARD = Launch(64, 4, 3, 2, 168), Launch(128, 8, 1, 1)
+FORWARD, BACKWARD = Launch(64, 4, 3, 1, 168), Launch(128, 8, 1, 1)
 
 
 def available(device: torch.device) -> bool:
@@ -56,7 +57,7 @@ def available(device: torch.device) -> bool:
 
 
 def supports(edges: Tensor, heads: int) -> bool:
-    """Return whether `fused_mixer` takes such an edge state (N, R, C, c) with this many heads, and pays off."""
+    """Return whether `fused_mixer` takes such an edge state (N, R, C, c) with this many heads."""
     short = edges.dtype in (torch.bfloat16, torch.float16) or INTERPRETED
     return short and edges.shape[-1] in WIDTHS and heads in HEADS and available(edges.device)
 
@@ -91,10 +92,10 @@ def _gelu(x, FAST: constexpr):
 
 @_jit
 def _weights(
-    gain, shift, up, up_bias, down, START: constexpr,
-    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr, TYPE: constexpr,
+    gain, shift, up, up_bias, down, START: constexpr, WIDTH: constexpr, HEADS: constexpr,
+    PAD: constexpr, OUT: constexpr, TYPE: constexpr,
 ):  # fmt: skip
-    """Return what c hidden units from START on have: weights from x̂ (c, c), from scores (c, PAD), to outputs."""
+    """Return weights of c hidden units: from x̂ (c, c) and scores (c, PAD), to update (c, c) and logits."""
     hidden, wide = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH)
     raw = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + wide[None, :])
     bias = tl.load(up_bias + hidden) + tl.sum(raw * tl.load(shift + wide)[None, :], 1)
@@ -123,15 +124,15 @@ def _by_head(edge, cells, total, COUNT: constexpr, PAD: constexpr, ALIGN: conste
 def _scores(pointer, offset, mask, HEADS: constexpr, PAD: constexpr, TYPE: constexpr):
     """Load scores (PAD, edges), with the two rows of ones that carry the bias."""
     head = tl.arange(0, PAD)[:, None]
-    scores = tl.load(pointer + offset, mask=mask, other=0.0).to(TYPE)
+    scores = tl.load(pointer + offset, mask=mask, other=0.0).to(tl.float32)
     return tl.where((head == HEADS) | (head == HEADS + 1), 1.0, scores).to(TYPE)
 
 
 @_jit
-def _hidden(x, score, first, extra, FAST: constexpr):
+def _hidden(x, score, weights, FAST: constexpr):
     """Return hidden units (edges, c) and the derivatives of their GELU."""
-    hidden = tl.dot(x, tl.trans(first), input_precision="ieee")
-    return _gelu(tl.dot(tl.trans(score), tl.trans(extra), hidden, input_precision="ieee"), FAST)
+    hidden = tl.dot(x, tl.trans(weights[0]), input_precision="ieee")
+    return _gelu(tl.dot(tl.trans(score), tl.trans(weights[1]), hidden, input_precision="ieee"), FAST)
 
 
 @_jit
@@ -141,13 +142,11 @@ def _forward(
     ALIGN: constexpr, FAST: constexpr, BLOCK: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     kind: constexpr = edges.dtype.element_ty
-    first, extra, update, head_out = _weights(gain, shift, up, up_bias, down, 0, WIDTH, HEADS, PAD, OUT, kind)
-    first_b, extra_b, update_b, head_out_b = _weights(
-        gain, shift, up, up_bias, down, WIDTH, WIDTH, HEADS, PAD, OUT, kind
-    )
+    half_a = _weights(gain, shift, up, up_bias, down, 0, WIDTH, HEADS, PAD, OUT, kind)
+    half_b = _weights(gain, shift, up, up_bias, down, WIDTH, WIDTH, HEADS, PAD, OUT, kind)
     wide, out = tl.arange(0, WIDTH), tl.arange(0, OUT)
     update_bias = tl.load(down_bias + wide)[None, :]
-    head_bias = tl.load(down_bias + WIDTH + out, mask=out < 2 * HEADS, other=0.0)[:, None]
+    logits_bias = tl.load(down_bias + WIDTH + out, mask=out < 2 * HEADS, other=0.0)[:, None]
     for tile in tl.range(tl.program_id(0), tl.cdiv(total, BLOCK), tl.num_programs(0), num_stages=STAGES):
         edge = tile * BLOCK + tl.arange(0, BLOCK)
         here, inside = edge.to(tl.int64)[:, None] * WIDTH + wide[None, :], (edge < total)[:, None]
@@ -156,59 +155,57 @@ def _forward(
         score = _scores(scores, offset, mask, HEADS, PAD, kind)
         x, _, _ = _standardise(state, WIDTH, EPS)
         x = x.to(kind)
-        hidden, _ = _hidden(x, score, first, extra, FAST)
+        hidden, _ = _hidden(x, score, half_a, FAST)
         hidden = hidden.to(kind)
-        result = tl.dot(hidden, tl.trans(update), input_precision="ieee")
-        head_result = tl.dot(hidden, tl.trans(head_out), input_precision="ieee")
-        hidden, _ = _hidden(x, score, first_b, extra_b, FAST)
+        update = tl.dot(hidden, tl.trans(half_a[2]), input_precision="ieee")
+        result = tl.dot(hidden, tl.trans(half_a[3]), input_precision="ieee")
+        hidden, _ = _hidden(x, score, half_b, FAST)
         hidden = hidden.to(kind)
-        result = tl.dot(hidden, tl.trans(update_b), result, input_precision="ieee")
-        head_result = tl.dot(hidden, tl.trans(head_out_b), head_result, input_precision="ieee")
-        tl.store(new_edges + here, (result + update_bias + state.to(tl.float32)).to(kind), mask=inside)
+        update = tl.dot(hidden, tl.trans(half_b[2]), update, input_precision="ieee")
+        result = tl.dot(hidden, tl.trans(half_b[3]), result, input_precision="ieee")
+        tl.store(new_edges + here, (update + update_bias + state.to(tl.float32)).to(kind), mask=inside)
         offset, mask = _by_head(edge, cells, total, 2 * HEADS, OUT, ALIGN)
-        tl.store(logits + offset, (tl.trans(head_result) + head_bias).to(kind), mask=mask)
+        tl.store(logits + offset, (tl.trans(result) + logits_bias).to(kind), mask=mask)
 
 
 @_jit
-def _backward_half(
-    x, score, into, into_logits, first, extra, update, head_out,
-    grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out, FAST: constexpr,
-):  # fmt: skip
-    """Add to all gradients what half of the hidden units contributes."""
-    hidden, slope = _hidden(x, score, first, extra, FAST)
-    grad = tl.dot(into, update, input_precision="ieee")
-    grad = tl.dot(tl.trans(into_logits), head_out, grad, input_precision="ieee")
+def _backward_half(given, weights, sums, grad_x, grad_score, FAST: constexpr):
+    """Add what half of the hidden units contributes to the gradients of x̂ and scores, and to its weights'."""
+    x, score, into, into_logits = given
+    hidden, slope = _hidden(x, score, weights, FAST)
+    grad = tl.dot(into, weights[2], input_precision="ieee")
+    grad = tl.dot(tl.trans(into_logits), weights[3], grad, input_precision="ieee")
     grad, hidden = (grad * slope).to(x.dtype), hidden.to(x.dtype)
-    grad_update = tl.dot(tl.trans(into), hidden, grad_update, input_precision="ieee")
-    grad_out = tl.dot(tl.trans(hidden), tl.trans(into_logits), grad_out, input_precision="ieee")
-    grad_first = tl.dot(tl.trans(grad), x, grad_first, input_precision="ieee")
-    grad_extra = tl.dot(tl.trans(grad), tl.trans(score), grad_extra, input_precision="ieee")
-    grad_x = tl.dot(grad, first, grad_x, input_precision="ieee")
-    grad_score = tl.dot(grad, extra, grad_score, input_precision="ieee")
-    return grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out
+    to_update = tl.dot(tl.trans(into), hidden, sums[2], input_precision="ieee")
+    to_logits = tl.dot(tl.trans(hidden), tl.trans(into_logits), sums[3], input_precision="ieee")
+    from_x = tl.dot(tl.trans(grad), x, sums[0], input_precision="ieee")
+    from_scores = tl.dot(tl.trans(grad), tl.trans(score), sums[1], input_precision="ieee")
+    grad_x = tl.dot(grad, weights[0], grad_x, input_precision="ieee")
+    grad_score = tl.dot(grad, weights[1], grad_score, input_precision="ieee")
+    return (from_x, from_scores, to_update, to_logits), grad_x, grad_score
 
 
 @_jit
 def _write_half(
-    at, up, gain, shift, grad_first, grad_extra, grad_update, grad_out, START: constexpr,
+    at, gain, shift, up, sums, START: constexpr,
     WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr,
 ):  # fmt: skip
-    """Unfold the layer norm from half of the weight gradients, write them, return those of its scale and shift."""
+    """Unfold the layer norm from half of the weight gradients; write them, return its scale's and shift's."""
     hidden, wide = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH)
     head, out = tl.arange(0, PAD)[None, :], tl.arange(0, OUT)[None, :]
     row: constexpr = WIDTH + HEADS
     raw = tl.load(up + hidden[:, None] * row + wide[None, :])
-    bias = tl.sum(tl.where(head == HEADS, grad_extra, 0.0), 1)
-    unfolded = grad_first * tl.load(gain + wide)[None, :] + bias[:, None] * tl.load(shift + wide)[None, :]
+    bias = tl.sum(tl.where(head == HEADS, sums[1], 0.0), 1)
+    unfolded = sums[0] * tl.load(gain + wide)[None, :] + bias[:, None] * tl.load(shift + wide)[None, :]
     at += 2 * WIDTH
     tl.store(at + hidden[:, None] * row + wide[None, :], unfolded)
-    tl.store(at + hidden[:, None] * row + WIDTH + head, grad_extra, mask=head < HEADS)
+    tl.store(at + hidden[:, None] * row + WIDTH + head, sums[1], mask=head < HEADS)
     at += 2 * WIDTH * row
     tl.store(at + hidden, bias)
     at += 2 * WIDTH
-    tl.store(at + wide[:, None] * (2 * WIDTH) + hidden[None, :], grad_update)
-    tl.store(at + (WIDTH + out) * (2 * WIDTH) + hidden[:, None], grad_out, mask=out < 2 * HEADS)
-    return tl.sum(raw * grad_first, 0), tl.sum(raw * bias[:, None], 0)
+    tl.store(at + wide[:, None] * (2 * WIDTH) + hidden[None, :], sums[2])
+    tl.store(at + (WIDTH + out) * (2 * WIDTH) + hidden[:, None], sums[3], mask=out < 2 * HEADS)
+    return tl.sum(raw * sums[0], 0), tl.sum(raw * bias[:, None], 0)
 
 
 @_jit
@@ -219,17 +216,12 @@ def _backward(
     ALIGN: constexpr, FAST: constexpr, BLOCK: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     kind: constexpr = edges.dtype.element_ty
-    first, extra, update, head_out = _weights(gain, shift, up, up_bias, down, 0, WIDTH, HEADS, PAD, OUT, kind)
-    first_b, extra_b, update_b, head_out_b = _weights(
-        gain, shift, up, up_bias, down, WIDTH, WIDTH, HEADS, PAD, OUT, kind
-    )
+    half_a = _weights(gain, shift, up, up_bias, down, 0, WIDTH, HEADS, PAD, OUT, kind)
+    half_b = _weights(gain, shift, up, up_bias, down, WIDTH, WIDTH, HEADS, PAD, OUT, kind)
     wide, out, head = tl.arange(0, WIDTH), tl.arange(0, OUT), tl.arange(0, PAD)
-    grad_first = tl.zeros((WIDTH, WIDTH), tl.float32)
-    grad_extra = tl.zeros((WIDTH, PAD), tl.float32)
-    grad_update = tl.zeros((WIDTH, WIDTH), tl.float32)
-    grad_out = tl.zeros((WIDTH, OUT), tl.float32)
-    grad_first_b, grad_extra_b, grad_update_b, grad_out_b = grad_first, grad_extra, grad_update, grad_out
-    sum_new = tl.zeros((WIDTH, PAD), tl.float32)
+    square, sum_new = tl.zeros((WIDTH, WIDTH), tl.float32), tl.zeros((WIDTH, PAD), tl.float32)
+    sums_a = (square, sum_new, square, tl.zeros((WIDTH, OUT), tl.float32))
+    sums_b = sums_a
     sum_logits = tl.zeros((OUT, BLOCK // ALIGN), tl.float32)
     for tile in tl.range(tl.program_id(0), tl.cdiv(total, BLOCK), tl.num_programs(0), num_stages=STAGES):
         edge = tile * BLOCK + tl.arange(0, BLOCK)
@@ -242,49 +234,29 @@ def _backward(
         offset, mask = _by_head(edge, cells, total, HEADS, PAD, ALIGN)
         score = _scores(scores, offset, mask, HEADS, PAD, kind)
         x, middle, scale = _standardise(state, WIDTH, EPS)
-        xk = x.to(kind)
+        x = x.to(kind)
         # row HEADS of the scores is all ones: what it collects is a sum over the edges, a bias gradient
         sum_new = tl.dot(tl.trans(into), tl.trans(score), sum_new, input_precision="ieee")
         sum_logits += tl.sum(tl.reshape(into_logits.to(tl.float32), (OUT, BLOCK // ALIGN, ALIGN)), 2)
         grad_x, grad_score = tl.zeros((BLOCK, WIDTH), tl.float32), tl.zeros((BLOCK, PAD), tl.float32)
-        grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out = _backward_half(
-            xk, score, into, into_logits, first, extra, update, head_out,
-            grad_x, grad_score, grad_first, grad_extra, grad_update, grad_out, FAST,
-        )  # fmt: skip
-        grad_x, grad_score, grad_first_b, grad_extra_b, grad_update_b, grad_out_b = _backward_half(
-            xk, score, into, into_logits, first_b, extra_b, update_b, head_out_b,
-            grad_x, grad_score, grad_first_b, grad_extra_b, grad_update_b, grad_out_b, FAST,
-        )  # fmt: skip
+        given = (x, score, into, into_logits)
+        sums_a, grad_x, grad_score = _backward_half(given, half_a, sums_a, grad_x, grad_score, FAST)
+        sums_b, grad_x, grad_score = _backward_half(given, half_b, sums_b, grad_x, grad_score, FAST)
         tl.store(grad_scores + offset, tl.trans(grad_score).to(grad_scores.dtype.element_ty), mask=mask)
+        # read again, not kept: registers are scarcer than cached reads (the policy keeps the two reads apart)
         state = tl.load(edges + here, mask=inside, other=0.0, eviction_policy="evict_first")
         into = tl.load(grad_new + here, mask=inside, other=0.0, eviction_policy="evict_first")
-        x = (state.to(tl.float32) - middle) * scale
-        along = tl.sum(grad_x * x, 1, keep_dims=True) * (1.0 / WIDTH)
-        grad_x -= tl.sum(grad_x, 1, keep_dims=True) * (1.0 / WIDTH) + x * along
+        centred = (state.to(tl.float32) - middle) * scale
+        along = tl.sum(grad_x * centred, 1, keep_dims=True) * (1.0 / WIDTH)
+        grad_x -= tl.sum(grad_x, 1, keep_dims=True) * (1.0 / WIDTH) + centred * along
         tl.store(grad_edges + here, (grad_x * scale + into.to(tl.float32)).to(kind), mask=inside)
 
     size: constexpr = 2 * WIDTH * (2 * WIDTH + 3 * HEADS) + 5 * WIDTH + 2 * HEADS
     at = partial + tl.program_id(0) * size
-    grad_gain, grad_shift = _write_half(
-        at, up, gain, shift, grad_first, grad_extra, grad_update, grad_out, 0, WIDTH, HEADS, PAD, OUT
-    )
-    more_gain, more_shift = _write_half(
-        at,
-        up,
-        gain,
-        shift,
-        grad_first_b,
-        grad_extra_b,
-        grad_update_b,
-        grad_out_b,
-        WIDTH,
-        WIDTH,
-        HEADS,
-        PAD,
-        OUT,
-    )
-    tl.store(at + wide, grad_gain + more_gain)
-    tl.store(at + WIDTH + wide, grad_shift + more_shift)
+    gain_a, shift_a = _write_half(at, gain, shift, up, sums_a, 0, WIDTH, HEADS, PAD, OUT)
+    gain_b, shift_b = _write_half(at, gain, shift, up, sums_b, WIDTH, WIDTH, HEADS, PAD, OUT)
+    tl.store(at + wide, gain_a + gain_b)
+    tl.store(at + WIDTH + wide, shift_a + shift_b)
     at += size - WIDTH - 2 * HEADS
     tl.store(at + wide, tl.sum(tl.where((head == HEADS)[None, :], sum_new, 0.0), 1))
     tl.store(at + WIDTH + out, tl.sum(sum_logits, 1), mask=out < 2 * HEADS)
@@ -307,7 +279,7 @@ def _run(kernel: Any, launch: Launch, heads: int, edges: Tensor, *tensors: Tenso
     if total == 0:
         return
     bound = {} if launch.registers is None else {"maxnreg": launch.registers}
-    with torch.cuda.device_of(edges):
+    with torch.cuda.device_of(edges):  # type: ignore[no-untyped-call]
         kernel[(_programs(launch, edges),)](
             edges, *tensors, cells, total, WIDTH=width, HEADS=heads, PAD=16 if heads <= 8 else 32,
             OUT=max(16, 2 * heads), EPS=EPS, ALIGN=math.gcd(cells, 8),
@@ -338,7 +310,7 @@ def _mix_backward(
     edges: Tensor, scores: Tensor, norm_weight: Tensor, norm_bias: Tensor, up_weight: Tensor, up_bias: Tensor,
     down_weight: Tensor, grad_new: Tensor, grad_logits: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Return the gradients of edges, of scores, and of all parameters in one vector (an op must not return views)."""
+    """Return the gradients of edges, of scores, and of all parameters in one vector."""
     inputs = (edges, scores, norm_weight, norm_bias, up_weight, up_bias, down_weight, grad_new, grad_logits)
     grad_edges, grad_scores, total = _like_gradients(*inputs)
     partial = total.new_empty(_programs(BACKWARD, edges), total.numel())
