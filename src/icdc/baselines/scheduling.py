@@ -17,7 +17,7 @@ from .common import is_scheduling, results
 def shortest_job_first(durations: Tensor) -> Tensor:
     """Give the machine that is free first its shortest waiting job, until none waits; choice (batch, jobs).
 
-    Of several machines free at the same moment, the one with the shortest waiting job goes first.
+    Of several machines free at the same moment, the one with the lowest number goes first.
     durations : (batch, jobs, machines).
     """
     batch, jobs, machines = durations.shape
@@ -26,11 +26,10 @@ def shortest_job_first(durations: Tensor) -> Tensor:
     waiting = torch.ones(batch, jobs, dtype=torch.bool, device=times.device)
     choice = torch.zeros(batch, jobs, dtype=torch.long, device=times.device)
     for _ in range(jobs):
-        free = load == load.amin(1, keepdim=True)
-        open_pairs = waiting[:, :, None] & free[:, None, :]
-        pair = times.masked_fill(~open_pairs, torch.inf).flatten(1).argmin(1, keepdim=True)
-        job, machine = pair // machines, pair % machines
-        load = load.scatter_add(1, machine, times.flatten(1).gather(1, pair))
+        machine = load.argmin(1, keepdim=True)
+        there = times.gather(2, machine[:, None].expand(-1, jobs, 1)).squeeze(2)
+        job = there.masked_fill(~waiting, torch.inf).argmin(1, keepdim=True)
+        load = load.scatter_add(1, machine, there.gather(1, job))
         waiting = waiting.scatter(1, job, False)
         choice = choice.scatter(1, job, machine)
     return choice
