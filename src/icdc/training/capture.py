@@ -43,7 +43,8 @@ class Capture:
         """Return a function that does what `step` does, faster where that is possible."""
         if not self.enabled:
             return step
-        before = [tensor.clone() for tensor in self.state()]
+        # detached: a clone in the autograd graph would tie the parameters' gradients to the default stream
+        before = [tensor.detach().clone() for tensor in self.state()]
         try:
             replay = self._record(step, warmups)
         except RuntimeError as error:
@@ -59,7 +60,7 @@ class Capture:
         return replay
 
     def _record(self, step: StepFunction, warmups: int) -> StepFunction:
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # the same for warm-up and recording, as autograd remembers streams
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(warmups):
@@ -67,6 +68,6 @@ class Capture:
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
+        with torch.cuda.graph(graph, pool=self.pool, stream=stream):
             step()
         return graph.replay

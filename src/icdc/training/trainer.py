@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..model import Model, load, pick_device
 from ..problems import get_problem
 from .capture import Capture, StepFunction, compile_layers
-from .checkpoint import MODEL, STATE, MetricsLog, load_state, save_state
+from .checkpoint import MODEL, MetricsLog, load_state, save_state
 from .config import TrainingConfig
 from .distributed import join_processes
 from .learner import Learner
@@ -266,12 +266,3 @@ class _Pause:
 
 def _nothing() -> None:
     """Stand in for a step that this configuration leaves out."""
-
-
-def train(config: TrainingConfig, **options: Any) -> Model:
-    """Train a model; see `Trainer` for the options."""
-    callback = options.pop("callback", None)
-    return Trainer(config, **options).run(callback)
-
-
-__all__ = ["STATE", "Progress", "Trainer", "train"]
