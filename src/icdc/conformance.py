@@ -16,12 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .decoding import Order, decode, log_probability
+from .decoding import Order, decode, log_probability, random_choice
 from .errors import IcdcError, InputError, UsageError
 from .noise import Noise, fold, root_key
 from .problem import Problem, Size, one_hot, to_tensors
+from .rules import Rule
 
 _MOST_SOLUTIONS = 50_000
+_FAR = 6.0
+"""Standard deviations beyond which two numbers are taken to differ; the seed fixes all random numbers."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,20 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0)
     checks: dict[str, Callable[[], None]] = {
         "instances are drawn repeatably and pass their own check": kit.instances,
         "check refuses what is not a number": kit.refuses,
-        "features have the declared sizes and are finite": kit.features,
+        "features have the declared sizes, are finite, and ignore the batch": kit.features,
         "the order of rows and columns means nothing": kit.equivariance,
-        "cost of an instance does not depend on the batch": kit.batch,
+        "costs are finite and do not depend on the batch": kit.batch,
+        "feasible keeps to the matrix and to the mask": kit.feasibility,
         "what the rule decodes is feasible": kit.decoding,
         "probabilities of all feasible solutions sum to one": kit.probabilities,
+        "samples come as often as their probabilities say": kit.frequencies,
+        "shortcuts of the rule do what the generic rule does": kit.shortcuts,
         "a solution reads back as the choice it was written from": kit.round_trip,
         "density is the share of ones": kit.density,
         "violation is zero on feasible matrices only": kit.violation,
         "the lower bound is below the best of all solutions": kit.bound,
         "the generator on the device draws like the one on the host": kit.device,
+        "no value is read on the host": kit.synchronisation,
     }
     findings = []
     for name, check in checks.items():
@@ -131,11 +138,12 @@ class _Kit:
                 continue
             broken = array.astype(np.float64)
             broken[0].flat[1 % broken[0].size] = np.nan
-            try:
-                self.problem.check({**self.arrays, name: broken})
-            except InputError:
-                continue
-            raise _Wrong(f"check accepts NaN in '{name}'")
+            for what, value in (("NaN", broken), ("an empty array", broken[:0])):
+                try:
+                    self.problem.check({**self.arrays, name: value})
+                except InputError:
+                    continue
+                raise _Wrong(f"check accepts {what} in '{name}'")
 
     def features(self) -> None:
         found, sizes = self.problem.features(self.instances_), self.problem.feature_sizes
@@ -149,10 +157,14 @@ class _Kit:
             if (None if tensor is None else tuple(tensor.shape)) != shape:
                 got = None if tensor is None else tuple(tensor.shape)
                 raise _Wrong(f"{name} have shape {got}, feature_sizes says {shape}")
-            if tensor is not None and not bool(tensor.isfinite().all()):
-                raise _Wrong(f"{name} are not all finite")
+            if tensor is not None and not (tensor.dtype == torch.float32 and bool(tensor.isfinite().all())):
+                raise _Wrong(f"{name} are not all finite float32")
         if not 1 <= sizes.raw_relations <= sizes.relations:
             raise _Wrong(f"{sizes.raw_relations} raw relations of {sizes.relations}")
+        for i in range(self.count):
+            alone = self.problem.features(_only(self.instances_, i)).relations[0]
+            if not torch.allclose(alone, found.relations[i], rtol=1e-3, atol=1e-4):
+                raise _Wrong(f"instance {i} has other relations alone than in a batch")
 
     def equivariance(self) -> None:
         rng = np.random.default_rng(self.seed)
@@ -160,7 +172,7 @@ class _Kit:
         same = self.problem.feature_sizes.same_items
         column = row if same else rng.permutation(self.columns)
         if self.rows == self.columns and not same:
-            raise _Wrong("cannot tell rows from columns at this size; choose one where they differ")
+            return  # an array's axes cannot be told apart at this size
         moved = {name: self._permuted(array, row, column) for name, array in self.arrays.items()}
         place = np.argsort(column)
         choice = self.every[:, :, torch.from_numpy(row)]
@@ -175,9 +187,18 @@ class _Kit:
             if not torch.allclose(before.double(), after.double(), rtol=1e-9):
                 raise _Wrong("the cost changes when rows and columns are reordered")
         first, second = self.problem.features(here), self.problem.features(there)
-        expected = first.relations[:, torch.from_numpy(row)][:, :, torch.from_numpy(column)]
-        if not torch.allclose(expected, second.relations, rtol=1e-3, atol=1e-4):
-            raise _Wrong("the relations do not follow when rows and columns are reordered")
+        r, c = torch.from_numpy(row), torch.from_numpy(column)
+        pairs = [("relations", first.relations[:, r][:, :, c], second.relations)]
+        if first.rows is not None and second.rows is not None:
+            pairs.append(("features of rows", first.rows[:, r], second.rows))
+        if first.columns is not None and second.columns is not None:
+            pairs.append(("features of columns", first.columns[:, c], second.columns))
+        mask, moved_mask = self.problem.mask(here), self.problem.mask(there)
+        if mask is not None and moved_mask is not None:
+            pairs.append(("permitted pairs", mask[:, r][:, :, c].float(), moved_mask.float()))
+        for name, expected, found in pairs:
+            if not torch.allclose(expected, found, rtol=1e-3, atol=1e-3):
+                raise _Wrong(f"the {name} do not follow when rows and columns are reordered")
 
     def _permuted(
         self, array: NDArray[Any], row: NDArray[np.int64], column: NDArray[np.int64]
@@ -191,18 +212,32 @@ class _Kit:
         return array
 
     def batch(self) -> None:
-        choice = torch.stack([solutions[:1] for solutions in self.solutions])
-        together = self.problem.cost(self.instances_, choice)
-        if together.shape != (self.count, 1):
-            raise _Wrong(
-                f"cost returns shape {tuple(together.shape)} for {self.count} instances and 1 sample"
-            )
-        for i in range(self.count):
-            alone = self.problem.cost(_only(self.instances_, i), choice[i : i + 1])
-            if not torch.equal(alone[0], together[i]):
-                raise _Wrong(f"instance {i} costs {together[i].item()} in a batch and {alone.item()} alone")
-            if not bool(torch.isfinite(alone.double()).all()):
+        together = self.problem.cost(self.instances_, self.every)
+        if together.shape != self.every.shape[:2]:
+            expected = tuple(self.every.shape[:2])
+            raise _Wrong(f"cost returns shape {tuple(together.shape)} for {expected} solutions")
+        for i, solutions in enumerate(self.solutions):
+            alone = self.problem.cost(_only(self.instances_, i), self.every[:1, ::3])
+            if not torch.allclose(alone[0].double(), together[i, ::3].double(), rtol=1e-9, equal_nan=True):
+                raise _Wrong(f"solutions of instance {i} cost something else alone than in a batch")
+            cost = self.problem.cost(_only(self.instances_, i), solutions[None])
+            if not bool(torch.isfinite(cost.double()).all()):
                 raise _Wrong("a feasible solution has a cost that is not finite")
+
+    def feasibility(self) -> None:
+        outside = self.every[:, :1].repeat(1, 2, 1)
+        outside[:, 0, 0], outside[:, 1, -1] = -1, self.columns
+        if bool(self.problem.feasible(self.instances_, outside).any()):
+            raise _Wrong("it accepts a column that does not exist")
+        mask = self.problem.mask(self.instances_)
+        if mask is None:
+            return
+        if mask.shape != (self.count, self.rows, self.columns) or mask.dtype != torch.bool:
+            raise _Wrong(f"mask returns {mask.dtype} of shape {tuple(mask.shape)}")
+        for i, solutions in enumerate(self.solutions):
+            permitted = mask[i].expand(len(solutions), -1, -1).gather(2, solutions[:, :, None])
+            if not bool(permitted.all()):
+                raise _Wrong(f"it accepts a pair that the mask of instance {i} forbids")
 
     def decoding(self) -> None:
         tries = 200
@@ -217,23 +252,82 @@ class _Kit:
             if not bool(good.all()):
                 bad = choice.view(self.count, tries, self.rows)[~good][0].tolist()
                 raise _Wrong(f"in the order '{order}' the rule built {bad}, which feasible refuses")
+        anything = random_choice(self.problem.rule, (self.rows, self.columns), noise, spread)
+        if not bool(
+            self.problem.feasible(self.instances_, anything.view(self.count, tries, self.rows)).all()
+        ):
+            raise _Wrong("a solution drawn at random is one that feasible refuses")
 
     def probabilities(self) -> None:
-        mask = self.problem.mask(self.instances_)
-        scores = Noise(fold(root_key(self.seed), torch.arange(self.count))).normal(self.rows, self.columns)
-        for i, solutions in enumerate(self.solutions):
-            spread = None if mask is None else mask[i : i + 1].expand(len(solutions), -1, -1)
-            log_p = log_probability(
-                self.problem.rule, scores[i : i + 1].expand(len(solutions), -1, -1), solutions, mask=spread
-            )
+        for i, first in itertools.product(range(self.count), range(self.rows)):
+            log_p = self._log_probabilities(i, first)
             total = float(log_p.double().exp().sum())
+            if float(log_p.min()) < -1e6:
+                never = self.solutions[i][int(log_p.argmin())].tolist()
+                raise _Wrong(f"the rule can never build {never}, which feasible accepts")
             if not math.isclose(total, 1.0, abs_tol=1e-4):
                 raise _Wrong(f"they sum to {total:.6f}: the rule and feasible disagree on what is allowed")
+
+    def _log_probabilities(self, index: int, first: int) -> Tensor:
+        """Return log p̂ of every solution of an instance, for random log-odds, if row `first` begins."""
+        solutions, mask = self.solutions[index], self.problem.mask(self.instances_)
+        count = len(solutions)
+        return log_probability(
+            self.problem.rule,
+            self._log_odds(index).expand(count, -1, -1),
+            solutions,
+            torch.full((count,), first),
+            None if mask is None else mask[index].expand(count, -1, -1),
+        )
+
+    def _log_odds(self, index: int) -> Tensor:
+        return Noise(fold(root_key(self.seed), torch.arange(self.count))).normal(self.rows, self.columns)[
+            index
+        ]
+
+    def frequencies(self) -> None:
+        tries, mask = 2000, self.problem.mask(self.instances_)
+        for i, solutions in enumerate(self.solutions):
+            first = i % self.rows
+            drawn = decode(
+                self.problem.rule,
+                self._log_odds(i).expand(tries, -1, -1),
+                noise=Noise(fold(root_key(self.seed), 1, torch.arange(tries))),
+                first=torch.full((tries,), first),
+                mask=None if mask is None else mask[i].expand(tries, -1, -1),
+            )
+            expected = tries * self._log_probabilities(i, first).double().exp()
+            met = (drawn[:, None] == solutions).all(2).sum(0)
+            if bool(((met - expected).abs() > _FAR * (expected.sqrt() + 1)).any()):
+                raise _Wrong(f"those of instance {i} do not, beginning with row {first}")
+
+    def shortcuts(self) -> None:
+        rule, tries = self.problem.rule, 16
+        noise = Noise(fold(root_key(self.seed), 2, torch.arange(self.count * tries)))
+        scores = noise.normal(self.rows, self.columns)
+        scores[::4] = scores[::4].round().clamp(-1, 1)  # ties
+        first = noise.integers(self.rows)
+        mask = self.problem.mask(self.instances_)
+        mask = None if mask is None else mask.repeat_interleave(tries, 0)
+        choice, confident = rule.follow(scores, first, mask), rule.by_confidence(scores, mask)
+        if not torch.equal(choice, Rule.follow(rule, scores, first, mask)):
+            raise _Wrong("follow decides differently")
+        if not torch.equal(confident, Rule.by_confidence(rule, scores, mask)):
+            raise _Wrong("by_confidence decides differently")
+        along = rule.allowed_along(choice, self.columns, first, mask)
+        if not torch.equal(along, Rule.allowed_along(rule, choice, self.columns, first, mask)):
+            raise _Wrong("allowed_along allows something else")
+        one, only = slice(5, 6), None if mask is None else mask[5:6]
+        alone = rule.follow(scores[one], first[one], only), rule.by_confidence(scores[one], only)
+        if not (torch.equal(alone[0], choice[one]) and torch.equal(alone[1], confident[one])):
+            raise _Wrong("a solution decoded alone differs from the same one in a batch")
 
     def round_trip(self) -> None:
         for solutions in self.solutions:
             for choice in solutions[:50].numpy():
                 written = self.problem.solution(choice)
+                if not all(type(item) is int for item in written):
+                    raise _Wrong(f"{choice.tolist()} is written as {written}, not as plain integers")
                 if not np.array_equal(self.problem.choice(written), choice):
                     raise _Wrong(f"{choice.tolist()} is written as {written} and read back differently")
 
@@ -249,12 +343,12 @@ class _Kit:
             raise _Wrong(f"violation returns shape {tuple(found.shape)} for {len(x)} matrices")
         if float(found.abs().max()) > 1e-6:
             raise _Wrong("it is not zero on a feasible solution")
-        soft = torch.full((2, self.rows, self.columns), 1.0)
-        soft[1] = 0.0
-        soft.requires_grad_()
+        emptied, zeros, ones = x[:1].clone(), torch.zeros_like(x[:1]), torch.ones_like(x[:1])
+        emptied[:, 0] = 0.0
+        soft = torch.cat([emptied, zeros, ones] if self.columns > 1 else [emptied, zeros]).requires_grad_()
         wrong = self.problem.violation(soft)
         if not bool((wrong > 0).all()):
-            raise _Wrong("it is not positive on the matrix of ones and on that of zeros")
+            raise _Wrong("it is not positive where rows have no 1, or several")
         (slope,) = torch.autograd.grad(wrong.sum(), soft)
         if not bool(slope.isfinite().all()) or not bool(slope.any()):
             raise _Wrong("its gradient is zero or not finite")
@@ -279,15 +373,44 @@ class _Kit:
         if drawn is None:
             return
         host = to_tensors(self.problem.sample(tries, self.size, np.random.default_rng(self.seed)))
+        for name in self.problem.arrays:
+            if name not in drawn or drawn[name].shape != host[name].shape:
+                raise _Wrong(f"it does not return '{name}' in the shape of sample")
+        alone = self.problem.sample_on_device(self.size, Noise(keys[5:6]))
+        if alone is None or not all(torch.equal(alone[name][0], drawn[name][5]) for name in drawn):
+            raise _Wrong("a key draws another instance alone than in a batch")
+        for name in self.problem.arrays:
+            for what, power in (("mean", 1), ("spread", 2)):
+                if _differ(_unitless(host[name]) ** power, _unitless(drawn[name]) ** power):
+                    raise _Wrong(f"the {what} of '{name}' differs")
         here, there = (self.problem.features(instances).relations.double() for instances in (host, drawn))
-        if here.shape != there.shape:
-            raise _Wrong(f"relations have shape {tuple(there.shape)}, on the host {tuple(here.shape)}")
-        scale = here.std((0, 1, 2)) + 1e-9
-        apart = (here.mean((0, 1, 2)) - there.mean((0, 1, 2))).abs() / scale
-        if float(apart.max()) > 0.2:
-            raise _Wrong(
-                f"the mean of relation {int(apart.argmax())} differs by {float(apart.max()):.2f} deviations"
-            )
+        for channel in range(here.shape[-1]):
+            if _differ(here[..., channel], there[..., channel]):
+                raise _Wrong(f"the mean of relation {channel} differs")
+
+    def synchronisation(self) -> None:
+        problem, rule = self.problem, self.problem.rule
+        # tensors of the device "meta" have shapes and no values: whoever asks for one fails
+        instances = {name: tensor.to("meta") for name, tensor in self.instances_.items()}
+        choice = torch.empty(self.count, 1, self.rows, dtype=torch.long, device="meta")
+        scores = torch.empty(self.count, self.rows, self.columns, device="meta")
+        keys = torch.empty(self.count, dtype=torch.long, device="meta")
+        mask = problem.mask(instances)
+        parts: dict[str, Callable[[], object]] = {
+            "features": lambda: problem.features(instances),
+            "cost": lambda: problem.cost(instances, choice),
+            "feasible": lambda: problem.feasible(instances, choice),
+            "violation": lambda: problem.violation(scores),
+            "sample_on_device": lambda: problem.sample_on_device(self.size, Noise(keys)),
+            "decoding in the rule's order": lambda: decode(rule, scores, noise=Noise(keys), mask=mask),
+            "decoding by confidence": lambda: decode(rule, scores, order="confidence", mask=mask),
+            "log-probability": lambda: log_probability(rule, scores, choice[:, 0], mask=mask),
+        }
+        for name, run in parts.items():
+            try:
+                run()
+            except Exception as error:
+                raise _Wrong(f"{name} reads one, or leaves the device ({error})") from error
 
 
 def _tiny(problem: Problem) -> Size:
@@ -298,3 +421,16 @@ def _tiny(problem: Problem) -> Size:
 def _only(instances: dict[str, Tensor], index: int) -> dict[str, Tensor]:
     """Return one instance as a batch."""
     return {name: tensor[index : index + 1] for name, tensor in instances.items()}
+
+
+def _unitless(array: Tensor) -> Tensor:
+    """Return values in units of their mean size over the batch: two generators may use different units."""
+    values = array.double()
+    return values / values.abs().mean().clamp_min(1e-300)
+
+
+def _differ(a: Tensor, b: Tensor) -> bool:
+    """Tell whether the means of two batches differ by more than chance explains."""
+    a, b = a.flatten(1).mean(1), b.flatten(1).mean(1)
+    error = float((a.var() / len(a) + b.var() / len(b)).sqrt())
+    return abs(float(a.mean() - b.mean())) > _FAR * error + 1e-6

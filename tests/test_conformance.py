@@ -1,0 +1,342 @@
+"""The conformance kit passes problems that keep the contract and catches each way of breaking it."""
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from icdc.conformance import assert_conforms, check_conformance
+from icdc.diffusion import DiffusionConfig
+from icdc.errors import InputError, UsageError
+from icdc.model import Model, ModelConfig
+from icdc.networks import NetworkConfig
+from icdc.noise import Noise, fold, root_key
+from icdc.problem import Arrays, Features, FeatureSizes, Instances, Problem, Size, to_tensors
+from icdc.problems import Atsp, Navigation, Pmsp
+from icdc.rules import HamiltonianCycle, OneColumnPerRow, State
+from icdc.sampling import SamplingOptions, Task, generate
+
+
+def example(name: str) -> Any:
+    """Import a file of examples/ as a user's module."""
+    path = Path(__file__).parent.parent / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+EligibleMachines = example("eligible_machines").EligibleMachines
+
+
+@pytest.mark.parametrize(
+    ("problem", "sizes"),
+    [
+        (Atsp(), [None, (2,), (3,)]),
+        (Pmsp(), [None, (1, 1), (1, 3), (3, 1), (3, 3)]),
+        (Navigation(), [None, (2,), (3,)]),
+        (EligibleMachines(), [None, (1, 1), (4, 2)]),
+    ],
+)
+def test_problems_that_keep_the_contract(problem: Problem, sizes: list[Size | None]) -> None:
+    """What ships, and the example of the documentation, at the smallest sizes too."""
+    for size in sizes:
+        assert_conforms(problem, size)
+
+
+def test_the_example_can_be_sampled_and_refuses_bad_input() -> None:
+    """The user's problem runs through network, diffusion and decoder, and every answer honours its mask."""
+    problem = EligibleMachines()
+    network = NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1)
+    model = Model(problem, ModelConfig(network, DiffusionConfig(4)))
+    batch = to_tensors(problem.sample(5, (6, 3), np.random.default_rng(0)))
+    task = Task(problem, batch)
+    keys = fold(root_key(0), torch.arange(5))
+    with torch.no_grad():
+        predict = model.predictor(task, Noise(keys))
+        made = generate(predict, task, model.diffusion, Noise(keys).spawn(8), SamplingOptions(4))
+    assert problem.feasible(batch, made.choice).all()
+    with pytest.raises(InputError, match="no machine"):
+        problem.check({"durations": np.ones((1, 2, 2)), "eligible": np.array([[[1, 0], [0, 0]]])})
+
+
+class ColumnTwice(HamiltonianCycle):
+    """Forgets which cities were entered, in all three ways of deciding."""
+
+    def choose(self, state: State, row: Tensor, column: Tensor) -> State:
+        return {**super().choose(state, row, column), "entering": state["entering"]}
+
+    def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
+        return scores.argmax(-1)
+
+
+class WrongShortcut(OneColumnPerRow):
+    """A fast way that takes the worst column."""
+
+    def by_confidence(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        return scores.argmin(-1)
+
+
+class HostReader(OneColumnPerRow):
+    """Looks at a value on the host."""
+
+    def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
+        return scores.argmax(-1) if bool((scores > -1e30).all()) else scores.argmin(-1)
+
+
+class OpenTours(Atsp):
+    rule = ColumnTwice()
+
+
+class ShortCut(Pmsp):
+    rule = WrongShortcut()
+
+
+class OnTheHost(Pmsp):
+    rule = HostReader()
+
+
+class IgnoresMask(EligibleMachines):  # type: ignore[misc, valid-type]
+    def mask(self, instances: Instances) -> Tensor:
+        return torch.ones_like(instances["eligible"], dtype=torch.bool)
+
+
+class ForbidsTooMuch(Pmsp):
+    def mask(self, instances: Instances) -> Tensor:
+        permitted = torch.ones_like(instances["durations"], dtype=torch.bool)
+        permitted[:, 0, 1:] = False
+        return permitted
+
+
+class PaperDensity(Pmsp):
+    def density(self, size: Size) -> float:
+        return 1.0 / size[0]
+
+
+class SignedViolation(Pmsp):
+    def violation(self, x: Tensor) -> Tensor:
+        return (x.sum(2) - 1).sum(1)
+
+
+class FlatViolation(Pmsp):
+    def violation(self, x: Tensor) -> Tensor:
+        return (x * 0).sum((1, 2))
+
+
+class AcceptsLoops(Atsp):
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        return (choice.sort(-1).values == torch.arange(choice.shape[-1], device=choice.device)).all(-1)
+
+
+class AcceptsAnything(Pmsp):
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        return torch.ones(choice.shape[:2], dtype=torch.bool, device=choice.device)
+
+
+class BiasedSamples(OneColumnPerRow):
+    """Follows scores that are not the ones it was given."""
+
+    def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
+        return (scores + torch.eye(*scores.shape[1:], device=scores.device)).argmax(-1)
+
+
+class Biased(Pmsp):
+    rule = BiasedSamples()
+
+
+class TextSolution(Pmsp):
+    def solution(self, choice: Any) -> list[int]:
+        return list(choice)
+
+
+class CostOfTheFirst(Atsp):
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return super().cost(
+            {"distances": instances["distances"][:1].expand_as(instances["distances"])}, choice
+        )
+
+
+class FirstCityMatters(Atsp):
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return super().cost(instances, choice) * (1 + choice[..., 0])
+
+
+class BoundTooHigh(Pmsp):
+    def lower_bound(self, arrays: Arrays) -> Any:
+        return super().lower_bound(arrays) * 2 + 1
+
+
+class BatchScale(Pmsp):
+    def features(self, instances: Instances) -> Features:
+        return Features(super().features(instances).relations + instances["durations"].float().mean())
+
+
+class RowNumbers(Pmsp):
+    def features(self, instances: Instances) -> Features:
+        relations = super().features(instances).relations
+        return Features(relations + torch.arange(relations.shape[1], device=relations.device)[:, None, None])
+
+
+class WrongSizes(Pmsp):
+    feature_sizes = FeatureSizes(relations=4, raw_relations=1)
+
+
+class Infinite(Pmsp):
+    def features(self, instances: Instances) -> Features:
+        return Features(super().features(instances).relations.log())
+
+
+class NumpyFeatures(Pmsp):
+    def features(self, instances: Instances) -> Features:
+        scale = float(instances["durations"].max())
+        return Features(super().features({"durations": instances["durations"] / scale}).relations)
+
+
+class OtherDevice(Pmsp):
+    def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor]:
+        return {"durations": (1 + noise.integers(99, *size)).float()}
+
+
+class NoiseOfTheBatch(Pmsp):
+    def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor]:
+        drawn = super().sample_on_device(size, noise)["durations"]
+        return {"durations": drawn.roll(1, 0)}
+
+
+class OwnRandomness(Pmsp):
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        return super().sample(count, size, np.random.default_rng())
+
+
+class ConstantSample(Pmsp):
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        return super().sample(count, size, np.random.default_rng(0))
+
+
+class NoChecks(Pmsp):
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        return {"durations": np.asarray(arrays["durations"])}
+
+
+class RaisesTheWrongError(Pmsp):
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        if not np.isfinite(arrays["durations"]).all():
+            raise KeyError("nan")
+        return super().check(arrays)
+
+
+class OneBased(Pmsp):
+    def solution(self, choice: Any) -> list[int]:
+        return [int(machine) + 1 for machine in choice]
+
+
+class Swapped(Pmsp):
+    def size(self, arrays: Mapping[str, Any]) -> Size:
+        jobs, machines = super().size(arrays)
+        return machines, jobs
+
+
+class Crashes(Pmsp):
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        raise ZeroDivisionError("oops")
+
+
+@pytest.mark.parametrize(
+    ("problem", "check", "words"),
+    [
+        (OpenTours(), "what the rule decodes", "feasible refuses"),
+        (OpenTours(), "shortcuts", "follow decides"),
+        (ShortCut(), "shortcuts", "by_confidence decides"),
+        (OnTheHost(), "no value is read", "decoding in the rule's order reads one"),
+        (Biased(), "samples come as often", "do not"),
+        (Biased(), "shortcuts", "follow decides"),
+        (IgnoresMask(), "what the rule decodes", "feasible refuses"),
+        (IgnoresMask(), "probabilities", "sum to 0"),
+        (ForbidsTooMuch(), "feasible keeps", "mask of instance 0 forbids"),
+        (ForbidsTooMuch(), "probabilities", "never build"),
+        (PaperDensity(), "density", "density is 0.2;"),
+        (SignedViolation(), "violation", "not positive"),
+        (FlatViolation(), "violation", "not positive"),
+        (AcceptsLoops(), "probabilities", "never build [0, 1, 2, 3]"),
+        (AcceptsAnything(), "feasible keeps", "does not exist"),
+        (CostOfTheFirst(), "costs are finite", "something else alone"),
+        (FirstCityMatters(), "the order of rows", "cost changes"),
+        (BoundTooHigh(), "the lower bound", "below its bound"),
+        (BatchScale(), "features have", "alone than in a batch"),
+        (RowNumbers(), "the order of rows", "relations do not follow"),
+        (WrongSizes(), "features have", "feature_sizes says"),
+        (Infinite(), "features have", "finite"),
+        (NumpyFeatures(), "no value is read", "features reads one"),
+        (OtherDevice(), "the generator on the device", "differs"),
+        (NoiseOfTheBatch(), "the generator on the device", "alone than in a batch"),
+        (OwnRandomness(), "instances are drawn", "different instances"),
+        (ConstantSample(), "instances are drawn", "another seed draws the same"),
+        (NoChecks(), "check refuses", "accepts NaN"),
+        (RaisesTheWrongError(), "check refuses", "KeyError"),
+        (OneBased(), "a solution reads back", "read back differently"),
+        (TextSolution(), "a solution reads back", "plain integers"),
+        (Swapped(), "instances are drawn", "size returns"),
+        (Crashes(), "costs are finite", "ZeroDivisionError: oops"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Problem) else None,
+)
+def test_broken_problems_are_caught(problem: Problem, check: str, words: str) -> None:
+    """Each broken part is found by the check that is for it, and named."""
+    size = (4,) if isinstance(problem, Atsp) else None
+    found = [f for f in check_conformance(problem, size) if f.check.startswith(check)]
+    assert len(found) == 1
+    assert found[0].wrong is not None
+    assert words in found[0].wrong
+    with pytest.raises(AssertionError, match=found[0].check):
+        assert_conforms(problem, size)
+
+
+def test_a_sound_problem_passes_every_check() -> None:
+    """The kit reports each check once, and nothing wrong."""
+    findings = check_conformance(Pmsp(), (3, 2))
+    assert len({finding.check for finding in findings}) == len(findings) >= 16
+    assert all(finding.wrong is None for finding in findings)
+
+
+def test_one_fault_does_not_hide_behind_others() -> None:
+    """A wrong density is the only thing wrong with a problem whose density is wrong."""
+    assert [f.check for f in check_conformance(PaperDensity()) if f.wrong] == ["density is the share of ones"]
+
+
+def test_sizes_too_large_to_list_are_refused() -> None:
+    """Twenty cities have too many matrices to enumerate; the kit says so instead of running for ever."""
+    with pytest.raises(UsageError, match="too many assignments"):
+        check_conformance(Atsp(), (20,))
+
+
+def test_what_cannot_even_begin() -> None:
+    """No feasible solution, no instances, no answer of the right type: one sentence each."""
+
+    class Impossible(Pmsp):
+        def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+            return super().feasible(instances, choice) & False
+
+    class NoInstances(Pmsp):
+        def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+            raise RuntimeError("nothing here")
+
+    class Scores(Pmsp):
+        def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+            return super().feasible(instances, choice).float()
+
+    for problem, words in (
+        (Impossible(), "no feasible"),
+        (NoInstances(), "nothing here"),
+        (Scores(), "bool"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_conformance(problem)
