@@ -102,11 +102,13 @@ class Model:
         }
 
     def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all."""
+        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all.
+
+        Statistics of batch normalisation keep float32: a variance need not fit half precision.
+        """
         from safetensors.torch import save
 
         state = self.network.state_dict() if weights is None else weights
-        # statistics of batch normalisation are no weights: a variance may be too large or small for half
         halved = {name for name, _ in self.network.named_parameters()}
         stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
         write_atomically(Path(path), save(stored, metadata=self.metadata()))
