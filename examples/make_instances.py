@@ -1,4 +1,4 @@
-"""Make the example instances again: `python examples/make_instances.py [FOLDER]`. Seeded, so always the same."""
+"""Make the example instances again, always the same: `python examples/make_instances.py [FOLDER]`."""
 
 import sys
 from pathlib import Path

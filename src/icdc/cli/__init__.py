@@ -16,10 +16,12 @@ import typer
 
 from .. import __version__
 from ..errors import IcdcError
+from .check_problem import check_problem
 from .generate import generate
 from .info import info
 from .models import models
 from .solve import solve
+from .train import train
 from .verify import verify
 
 INTERRUPTED = 130
@@ -35,10 +37,12 @@ app = typer.Typer(
 app.command()(solve)
 app.command()(verify)
 app.command()(generate)
+app.command()(train)
 app.command()(models)
 app.command()(info)
+app.command("check-problem")(check_problem)
 
-for _name in ("train", "evaluate", "check_problem"):
+for _name in ("evaluate",):
     if importlib.util.find_spec(f"{__name__}.{_name}") is not None:
         _command = getattr(importlib.import_module(f"{__name__}.{_name}"), _name)
         app.command(_name.replace("_", "-"))(_command)

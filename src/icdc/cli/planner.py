@@ -10,9 +10,8 @@ from ..problem import Problem, Size
 from ..problems import problem_path
 from ..solvers import make_solver
 from ..solving import DiffusionSolver
+from ..solving.api import DEFAULT_SAMPLES
 from .batch import Group, Plan
-
-DEFAULT_SAMPLES = 32
 
 
 class Planner:

@@ -27,7 +27,7 @@ ANIMATION = ".gif"
 
 def solve(
     files: Annotated[
-        list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE…")
+        list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE")
     ],
     problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     model: Annotated[

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..data.instances import Instance
 from ..data.solutions import named
+from ..problem import Problem
 from ..problems.pmsp import Pmsp
 from ..problems.tours import TourProblem
 from .verify import Verdict
@@ -39,20 +40,53 @@ class Answer:
     model: str | None
 
     @property
+    def problem(self) -> Problem:
+        """The problem it solves."""
+        return self.instance.problem
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the problem's own test accepts it."""
+        return self.verdict.feasible
+
+    @property
+    def objective(self) -> int | float | None:
+        """Its cost, an int where the instance holds integers; None if it is infeasible."""
+        return self.verdict.objective
+
+    @property
+    def bound(self) -> int | float | None:
+        """A proven lower bound on the optimum, where one is known."""
+        return self.verdict.bound
+
+    @property
+    def gap(self) -> float | None:
+        """How far the cost can be above the optimum, as a fraction of the bound."""
+        return self.verdict.gap
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the bound is met."""
+        return self.verdict.optimal
+
+    @property
     def solution(self) -> list[int]:
         """The solution as people write it: cities in visiting order, or the machine of each job; from 0."""
-        return self.instance.problem.solution(self.choice)
+        return self.problem.solution(self.choice)
+
+    def __str__(self) -> str:
+        return text(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints, keys in their documented order."""
         return {
-            "problem": self.instance.problem.name,
+            "problem": self.problem.name,
             "instance": self.instance.name,
-            "objective": self.verdict.objective,
+            "objective": self.objective,
             "solution": self.solution,
-            "feasible": self.verdict.feasible,
-            "bound": self.verdict.bound,
-            "gap": self.verdict.gap,
+            "feasible": self.feasible,
+            "bound": self.bound,
+            "gap": self.gap,
             "samples": self.samples,
             "seconds": round(self.seconds, 6),
             "seed": self.seed,
