@@ -1,0 +1,146 @@
+"""The arrows between modules point downward: who may import whom, read from the source itself."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import icdc
+
+PACKAGE = Path(icdc.__file__).parent
+
+# What each part of the package may import from the rest of it, inside functions too. A part is a module or a
+# folder of icdc/; "icdc" is the package itself (its version and its lazily imported public names).
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "noise": set(),
+    "bounds": set(),
+    "rules": set(),
+    "problem": {"noise", "rules", "errors"},
+    "decoding": {"noise", "rules"},
+    "diffusion": {"noise", "errors"},
+    "networks": {"problem", "errors"},
+    "problems": {"problem", "rules", "noise", "errors", "bounds"},
+    "sampling": {"problem", "decoding", "diffusion", "noise", "errors"},
+    "conformance": {"problem", "decoding", "rules", "noise", "errors"},
+    "model": {"icdc", "problem", "problems", "networks", "diffusion", "sampling", "noise", "errors"},
+    "solver": {"problem", "errors"},
+    "solvers": {"solver", "errors"},
+    "baselines": {"problem", "problems", "rules", "decoding", "noise", "bounds", "solver", "errors", "data"},
+    "data": {"icdc", "problem", "problems", "solver", "solvers", "errors", "bounds", "noise"},
+}
+# Parts that put others together say only what they must not know.
+FORBIDDEN: dict[str, set[str]] = {
+    "solving": {"training", "baselines", "evaluation", "plots", "conformance"},
+    "training": {"solving", "baselines", "evaluation", "plots", "conformance", "data"},
+    "plots": {"training", "networks", "baselines", "model"},
+    "evaluation": {"training", "networks", "conformance"},
+}
+LEAVES = {"cli", "serve", "reproduce", "__main__"}
+
+
+def part_of(path: Path) -> str:
+    """Return the part of the package a file belongs to."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return "icdc" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the parts of the package that a file imports anywhere, without those it only names for types."""
+    package = ["icdc", *path.relative_to(PACKAGE).parts[:-1]]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names = [module] if module != "icdc" else [f"icdc.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "icdc":
+                known = len(parts) > 1 and any((PACKAGE / (parts[1] + end)).exists() for end in (".py", ""))
+                found.add(parts[1] if known else "icdc")
+    return found - {part_of(path)}
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py"))
+PARTS = sorted({part_of(path) for path in FILES})
+
+
+def arrows(part: str) -> dict[str, str]:
+    """Return what a part imports, each with one file that does."""
+    return {
+        target: str(path.relative_to(PACKAGE))
+        for path in FILES
+        if part_of(path) == part
+        for target in sorted(imports_of(path))
+    }
+
+
+def test_the_reader_of_imports_sees_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative and absolute imports, at the top and inside functions, of modules and of names."""
+    (tmp_path / "noise.py").touch()
+    (tmp_path / "problems").mkdir()
+    (tmp_path / "training").mkdir()
+    file = tmp_path / "training" / "steps.py"
+    file.write_text(
+        "import icdc.problems.atsp\nfrom .. import noise, __version__\nfrom . import own\n"
+        "def f():\n    from ..problems import x\n    from icdc.noise import y\n    import torch\n"
+    )
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    assert imports_of(file) == {"problems", "noise", "icdc"}
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_the_core_knows_only_what_is_below_it(part: str) -> None:
+    """Diffusion and networks know no problem, problems no network, decoding rules only, and so on."""
+    assert part in PARTS
+    extra = {target: file for target, file in arrows(part).items() if target not in ALLOWED[part]}
+    assert not extra, f"{part} must not import these: {extra}"
+
+
+@pytest.mark.parametrize("part", sorted(FORBIDDEN))
+def test_what_puts_the_core_together_keeps_to_its_side(part: str) -> None:
+    """Training and solving do not import each other, and neither knows baselines, plots or evaluation."""
+    wrong = {target: file for target, file in arrows(part).items() if target in FORBIDDEN[part]}
+    assert not wrong, f"{part} must not import these: {wrong}"
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part not in LEAVES])
+def test_nobody_imports_the_leaves(part: str) -> None:
+    """The command line, the server and the reproduction of tables are imported by nobody."""
+    wrong = {target: file for target, file in arrows(part).items() if target in LEAVES}
+    assert not wrong, f"{part} must not import these: {wrong}"
+
+
+def test_the_core_has_no_cycles() -> None:
+    """Between the parts of the core dependencies form no circle, wherever the import stands."""
+    order: list[str] = []
+    todo = {part: {t for t in arrows(part) if t in ALLOWED} for part in ALLOWED}
+    while todo:
+        ready = [part for part, needs in todo.items() if needs <= set(order)]
+        assert ready, f"a circle among {sorted(todo)}"
+        order += ready
+        for part in ready:
+            del todo[part]
+
+
+def test_the_networks_take_only_dataclasses_from_the_contract() -> None:
+    """A network is sized from feature dimensions; it never sees a Problem."""
+    for path in FILES:
+        if part_of(path) == "networks":
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module == "problem":
+                    assert {alias.name for alias in node.names} <= {"Features", "FeatureSizes"}, path
+
+
+def test_importing_the_package_is_light() -> None:
+    """The package and the command line load without torch; heavy imports wait until they are needed."""
+    for module in ("icdc", "icdc.errors", "icdc.cli"):
+        code = f"import {module}, sys; sys.exit('torch' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, module
