@@ -4,8 +4,6 @@ Data goes to stdout, words to stderr. Every failure is one sentence and the exit
 `icdc.errors`; set ICDC_DEBUG=1 to see the traceback of an unexpected one.
 """
 
-import importlib
-import importlib.util
 import os
 import sys
 import traceback
@@ -17,6 +15,7 @@ import typer
 from .. import __version__
 from ..errors import IcdcError
 from .check_problem import check_problem
+from .evaluate import evaluate
 from .generate import generate
 from .info import info
 from .models import models
@@ -38,14 +37,10 @@ app.command()(solve)
 app.command()(verify)
 app.command()(generate)
 app.command()(train)
+app.command()(evaluate)
 app.command()(models)
 app.command()(info)
 app.command("check-problem")(check_problem)
-
-for _name in ("evaluate",):
-    if importlib.util.find_spec(f"{__name__}.{_name}") is not None:
-        _command = getattr(importlib.import_module(f"{__name__}.{_name}"), _name)
-        app.command(_name.replace("_", "-"))(_command)
 
 
 def _print_version(asked: bool) -> None:
