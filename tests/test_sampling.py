@@ -225,6 +225,29 @@ def test_how_the_next_state_is_drawn() -> None:
         torch.testing.assert_close(second.x.mean(0), chance.mean(0), atol=0.035, rtol=0)
 
 
+def test_the_end_is_greedy_or_a_sample() -> None:
+    """A single last decode is the most probable one or, as REINFORCE needs, a sample of p̂; several are."""
+    many = 4000
+    batch = instances(PMSP, 1, (1, 3))
+    log_odds = torch.tensor([0.0, 1.0, -1.0])
+    expected = log_odds.softmax(0)
+
+    def shares(**changes: object) -> Tensor:
+        options = replace(SamplingOptions(1, order="rule", temperature=1.0), **changes)  # type: ignore[arg-type]
+        made = generate(
+            lambda x, t: log_odds.expand(many, 1, 3),
+            Task(PMSP, batch),
+            DIFFUSION,
+            Noise(keys([0], many)),
+            options,
+        )
+        return torch.bincount(made.last_choice.flatten(), minlength=3) / made.last_choice.numel()
+
+    assert shares().tolist() == [0, 1, 0]
+    torch.testing.assert_close(shares(greedy_end=False), expected, atol=0.03, rtol=0)
+    torch.testing.assert_close(shares(decodes=2), expected, atol=0.03, rtol=0)
+
+
 def test_sampling_stops_at_the_mask() -> None:
     """What an instance forbids is never chosen, for any number of samples and decodes."""
 

@@ -33,9 +33,10 @@ class SamplingOptions:
         does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
         samples q(x_s | X̂_0).
     order : "confidence" or "rule", the order of decisions in decoding.
-    temperature : of the decoding; the last step decodes greedily unless it decodes several times.
+    temperature : of the decoding.
     decodes : solutions decoded from each matrix of log-odds, the best of which is carried on.
     keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
+    greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
     """
 
     steps: int = 20
@@ -44,6 +45,7 @@ class SamplingOptions:
     temperature: float = 0.5
     decodes: int = 1
     keep: Literal["chain", "last"] = "chain"
+    greedy_end: bool = True
 
     def __post_init__(self) -> None:
         for name in ("steps", "decodes"):
@@ -246,9 +248,9 @@ class _Decoded(NamedTuple):
 def _decode(
     task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, last: bool
 ) -> _Decoded:
-    """Decode every matrix of log-odds (N, rows, columns) `decodes` times; a last single one greedily."""
+    """Decode every matrix of log-odds (N, rows, columns) `decodes` times."""
     count, decodes = len(log_odds), options.decodes
-    greedy = last and decodes == 1
+    greedy = last and decodes == 1 and options.greedy_end
     if decodes > 1:
         log_odds = log_odds.repeat_interleave(decodes, 0)
         noise = noise.spawn(decodes)

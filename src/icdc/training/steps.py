@@ -97,7 +97,9 @@ class Steps:
             features = self.problem.features(self.instances)
             task = Task(self.problem, self.instances)
             predict = self._predict(self.learner.model, features, Noise(noise.keys))
-            samples = generate(predict, task, self.diffusion, noise.spawn(trajectories), config.sampling)
+            # REINFORCE needs samples of p̂: a greedy end is not one
+            sampling = replace(config.sampling, greedy_end=False)
+            samples = generate(predict, task, self.diffusion, noise.spawn(trajectories), sampling)
             cost = samples.last_cost
             groups = trajectories if config.per_trajectory else 1
             advantage = advantages(cost, groups, config.normalise)
