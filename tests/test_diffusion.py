@@ -155,7 +155,7 @@ def test_strides_compose() -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("steps", [2, 5, 10, 20, 50, 1000])
+@pytest.mark.parametrize("steps", [1, 2, 5, 10, 20, 50, 1000])
 def test_schedules_go_from_clean_to_noise(schedule: Schedule, steps: int) -> None:
     """ᾱ starts at one, never rises, and ends so near zero that x_T has forgotten x_0: q̄ is the limit."""
     table = survival_table(steps, schedule)
@@ -171,14 +171,15 @@ def test_schedules_go_from_clean_to_noise(schedule: Schedule, steps: int) -> Non
 
 
 def test_schedules_are_those_of_the_literature() -> None:
-    """Cosine is cos²((t/T + .008)/1.008 · π/2) scaled to one at 0; linear β goes from 1e-4 to 0.02."""
+    """Cosine is cos²((t/T + .008)/1.008 · π/2) scaled to one at 0; linear is β from 1e-4 to 0.02."""
     cosine, linear = survival_table(20, "cosine"), survival_table(1000, "linear")
     for t in (1, 7, 19):
         curve = [math.cos((u / 20 + 0.008) / 1.008 * math.pi / 2) ** 2 for u in (t, 0)]
         assert cosine[t].item() == pytest.approx(curve[0] / curve[1])
     betas = [1e-4 + (0.02 - 1e-4) * i / 999 for i in range(1000)]
-    for t in (1, 10, 500):
-        assert linear[t].item() == pytest.approx(math.prod(1 - b for b in betas[:t]))
+    for t in (1, 10, 100, 400):
+        assert linear[t].item() == pytest.approx(math.prod(1 - b for b in betas[:t]), rel=0.01)
+    assert survival_table(10, "linear")[4].item() == pytest.approx(linear[400].item())
 
 
 def test_the_two_schedules_differ() -> None:
