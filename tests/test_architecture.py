@@ -1,6 +1,7 @@
 """The arrows between modules point downward: who may import whom, read from the source itself."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,23 @@ def test_importing_the_package_is_light() -> None:
     for module in ("icdc", "icdc.errors", "icdc.cli"):
         code = f"import {module}, sys; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, module
+
+
+def test_every_name_in_the_map_of_equations_exists() -> None:
+    """docs/method.md points to functions and files that are there."""
+    text = (PACKAGE.parent.parent / "docs" / "method.md").read_text()
+    defined = {"choice", "src/icdc/"}
+    for path in FILES:
+        defined.add(str(path.relative_to(PACKAGE)))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                defined.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                for item in node.body:
+                    if isinstance(item, ast.FunctionDef):
+                        defined.add(f"{node.name}.{item.name}")
+                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                        defined.add(item.target.id)
+    names = {name for name in re.findall(r"`([^`]+)`", text) if not name.startswith(("tests/", "paper-"))}
+    assert len(names) > 40
+    assert not names - defined
