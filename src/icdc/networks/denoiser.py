@@ -62,7 +62,8 @@ class EdgeDenoiser(nn.Module):
         scores = head_scores(
             self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns)), self.heads
         )
-        out: Tensor = self.out(torch.cat([self.norm_edges(edges), scores.to(edges.dtype)], -1))
+        seen = torch.cat([self.norm_edges(edges), scores.permute(0, 2, 3, 1).to(edges.dtype)], -1)
+        out: Tensor = self.out(seen)
         return out.squeeze(-1).float()
 
 

@@ -101,10 +101,18 @@ class EdgeEncoder(nn.Module):
         """Encode features of B instances."""
         relations = self.embed.relations(features)
         rows, columns = self.embed(features, relations, identifiers)
-        edges = self.embed_edges(relations)
+        edges = self._embed_edges(relations)
         for layer in self.layers:
             rows, columns, edges = layer(rows, columns, edges)
         return Encoding(rows, columns, relations, edges)
+
+    def _embed_edges(self, relations: Tensor) -> Tensor:
+        """Embed relations in full precision: bfloat16 would blur what tells two good solutions apart."""
+        device = relations.device.type
+        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else relations.dtype
+        with torch.autocast(device, enabled=False):
+            edges: Tensor = self.embed_edges(relations)
+        return edges.to(narrow)
 
 
 class DualEncoder(nn.Module):

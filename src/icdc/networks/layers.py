@@ -79,7 +79,6 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def head_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:
-    """Return scaled dot products of every row with every column, (N, rows, columns, heads)."""
+    """Return scaled dot products of every row with every column, (N, heads, rows, columns)."""
     scale = (query.shape[-1] // heads) ** -0.5
-    scores = split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)
-    return scores.permute(0, 2, 3, 1)
+    return split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)

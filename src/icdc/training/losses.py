@@ -69,9 +69,8 @@ def advantages(cost: Tensor, groups: int = 1, normalise: bool = False) -> Tensor
     grouped = cost.view(len(cost), groups, -1)
     centred = (grouped - grouped.mean(2, keepdim=True)).view_as(cost)
     if normalise:
-        centred = centred / (
-            cost.std(1, keepdim=True, correction=0) + 1e-6 * cost.mean(1, keepdim=True).abs()
-        )
+        smallest = 1e-6 * cost.mean(1, keepdim=True).abs()  # all samples alike: no advantage, not 0/0
+        centred = centred / (cost.std(1, keepdim=True, correction=0) + smallest).clamp_min(1e-12)
     return centred
 
 
