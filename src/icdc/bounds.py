@@ -1,5 +1,7 @@
 """Lower bounds that are proven whatever solved them: weak duality and exact rounding, nothing to trust."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
@@ -31,9 +33,10 @@ def assignment_bound(costs: NDArray[np.generic]) -> NDArray[np.float64]:
 def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
     """Return the linear-programming bound (count,) on the makespan of `durations` (count, jobs, machines).
 
-    For any prices λ ≥ 0 of the machines with Σ λ = 1, no makespan is below Σ_j min_m λ_m p_jm (weak duality).
-    The prices come from a linear program; the bound is evaluated from them afresh, so that tolerances of the
-    solver cannot make it wrong. No job can be shorter than its shortest time either. Integer data: rounded up.
+    For any prices λ ≥ 0 of the machines with Σ λ = 1, no makespan is below Σ_j min_m λ_m p_jm (weak
+    duality). The prices come from a linear program; the bound is evaluated from them afresh, so that
+    tolerances of the solver cannot make it wrong. No job can be shorter than its shortest time either.
+    Integer data: rounded up.
     """
     times = durations.astype(np.float64)
     prices = np.concatenate(
@@ -50,35 +53,39 @@ def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
 
 
 def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Solve min Σ C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, x ≥ 0 for a block; return its dual prices (block, machines).
+    """Solve min Σ C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, x ≥ 0 for a block of instances.
 
-    Prices are non-negative and sum to one by construction; when the solver fails they are equal, which is valid.
+    Return the dual prices (block, machines) of the loads. They are non-negative and sum to one by construction; if the solver fails they are equal, which is
+    valid.
     """
     block, jobs, machines = times.shape
     scale = times.max((1, 2), keepdims=True)
     scaled = times / np.where(scale > 0, scale, 1.0)
-    cells = jobs * machines
-    # every job once: one row per job, over its machines
-    assigned = sparse.kron(sparse.eye(block * jobs), np.ones((1, machines)))
-    assigned = sparse.hstack([assigned, sparse.csr_array((block * jobs, block))])
-    # every load within the makespan: one row per machine, over its jobs, minus the makespan
-    row = np.arange(block)[:, None, None] * machines + np.arange(machines)[None, None, :]
-    row = np.broadcast_to(row, times.shape).ravel()
-    load = sparse.csr_array((scaled.ravel(), (row, np.arange(block * cells))), shape=(block * machines, block * cells))
-    makespan = sparse.kron(sparse.eye(block), np.ones((machines, 1)))
+    # variables: x of every cell (instance, job, machine), then the makespan of every instance
+    cell = np.arange(times.size)
+    variables = times.size + block
+    assigned: Any = sparse.csr_array(
+        (np.ones(times.size), (cell // machines, cell)), shape=(block * jobs, variables)
+    )
+    machine = np.arange(block * machines)
+    load_row = np.concatenate([cell // (jobs * machines) * machines + cell % machines, machine])
+    load_column = np.concatenate([cell, times.size + machine // machines])
+    load_value = np.concatenate([scaled.ravel(), -np.ones(block * machines)])
+    load: Any = sparse.csr_array((load_value, (load_row, load_column)), shape=(block * machines, variables))
     answer = linprog(
-        np.concatenate([np.zeros(block * cells), np.ones(block)]),
-        A_ub=sparse.hstack([load, -makespan]).tocsr(),
+        np.concatenate([np.zeros(times.size), np.ones(block)]),
+        A_ub=load,
         b_ub=np.zeros(block * machines),
-        A_eq=assigned.tocsr(),
+        A_eq=assigned,
         b_eq=np.ones(block * jobs),
         method="highs",
     )
+    equal = np.full((block, machines), 1.0 / machines)
     if answer.status != 0:
-        return np.full((block, machines), 1.0 / machines)
+        return equal
     prices = np.clip(-np.asarray(answer.ineqlin.marginals).reshape(block, machines), 0.0, None)
     total = prices.sum(1, keepdims=True)
-    return np.where(total > 0, prices / np.where(total > 0, total, 1.0), 1.0 / machines)
+    return np.asarray(np.where(total > 0, prices / np.where(total > 0, total, 1.0), equal))
 
 
 def _rounding(terms: int, magnitude: float, dtype: np.dtype[np.generic]) -> float:

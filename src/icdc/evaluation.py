@@ -1,10 +1,11 @@
 """Run any solver on a dataset and say, honestly and in one row, how good and how fast it was.
 
-Nothing a solver claims is taken over: solutions are checked with the problem's independent feasibility check and
-scored anew. Gaps compare mean costs over the instances solved feasibly: with a the solver's mean and b the
-references', the gap is 100·(a − b)/b and the paper's symmetric gap 200·(a − b)/(a + b). The confidence interval is a
-bootstrap over instances. Seconds run from arrays in memory to answers in memory, after a warm-up call; they leave
-out loading, compiling and starting processes, and include everything else, transfers and synchronisation too.
+Nothing a solver claims is taken over: solutions are checked with the problem's independent feasibility
+check and scored anew. Gaps compare mean costs over the instances solved feasibly: with a the solver's mean
+and b the references', the gap is 100·(a − b)/b and the paper's symmetric gap 200·(a − b)/(a + b). The
+confidence interval is a bootstrap over instances. Seconds run from arrays in memory to answers in memory,
+after a warm-up call; they leave out loading, compiling and starting processes, and include everything else,
+transfers and synchronisation too.
 """
 
 from collections.abc import Callable
@@ -74,7 +75,8 @@ def evaluate(
     ----------
     label : how the solver was asked for, with its options; what outcomes are filed under.
     time_limit : seconds per instance, handed to the solver as the limit of a whole chunk.
-    chunk : instances given to the solver at once. After each chunk its outcomes go to `store`, and what is found there
+    chunk : instances given to the solver at once. After each chunk its outcomes go to `store`, and what is
+        found there
         from an earlier run of the same solver, settings and instances is not run again.
     on_progress : hears how many instances of how many are done.
     """
@@ -152,7 +154,7 @@ def gap_interval(
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     count = len(cost)
-    # how often each instance is drawn: all that resampled means depend on, and independent of the costs' order
+    # how often each instance is drawn is all that resampled means depend on
     drawn = rng.multinomial(count, np.full(count, 1.0 / count), size=resamples).astype(np.float64)
     a, b = drawn @ cost, drawn @ reference
     if (b == 0).any():
@@ -164,7 +166,7 @@ def gap_interval(
 def check_solutions(
     problem: Problem, arrays: dict[str, NDArray[Any]], choice: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return cost (count,) and feasibility (count,) of choices (count, rows), found without the solver's help.
+    """Return cost (count,) and feasibility (count,) of choices (count, rows), without the solver's help.
 
     The cost is NaN where a choice is not feasible.
     """
@@ -215,7 +217,8 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
 
 def _device_name(device: Any) -> str:
     """Return a device in words for the table: 'cpu', or the name of the GPU."""
-    device = torch.device(str(device)) if str(device) != "auto" else torch.device("cpu")
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(automatic if str(device) == "auto" else str(device))
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 

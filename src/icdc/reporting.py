@@ -10,8 +10,8 @@ from .baselines.published import published
 from .evaluation import Summary
 
 _HEADINGS = (
-    "test set", "solver", "samples", "cost", "gap %", "95 % interval", "symmetric gap %", "optimal %", "feasible %",
-    "seconds", "s/instance", "device",
+    "test set", "solver", "samples", "cost", "gap %", "95 % interval", "symmetric gap %", "optimal %",
+    "feasible %", "seconds", "s/instance", "device",
 )  # fmt: skip
 
 
@@ -20,7 +20,9 @@ def as_text(summaries: Sequence[Summary], with_published: bool = False) -> str:
     rows = _rows(summaries, with_published)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     # words to the left, numbers to the right
-    align: list[Callable[[str, int], str]] = [str.ljust if c in (0, 1, 11) else str.rjust for c in range(len(widths))]
+    align: list[Callable[[str, int], str]] = [
+        str.ljust if c in (0, 1, 11) else str.rjust for c in range(len(widths))
+    ]
     lines = ["  ".join(align[c](cell, widths[c]) for c, cell in enumerate(row)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
@@ -46,7 +48,7 @@ def as_json_lines(summaries: Sequence[Summary]) -> str:
 
 
 def plot_gap_against_time(summaries: Sequence[Summary], axes: Any = None) -> Any:
-    """Draw gap against seconds per instance, a panel for each test set, samples of one solver joined by a line.
+    """Draw gap against seconds per instance, a panel for each test set, the samples of a solver joined.
 
     Return the axes, which are made here unless given (one per test set).
     """
@@ -67,7 +69,9 @@ def plot_gap_against_time(summaries: Sequence[Summary], axes: Any = None) -> Any
             if here:
                 seconds = [max(s.seconds_per_instance, 1e-7) for s in here]
                 panel.plot(seconds, [s.gap for s in here], marker="o", label=solver, color=f"C{number % 10}")
-        panel.set(title=dataset, xlabel="seconds per instance", ylabel="gap to the reference, %", xscale="log")
+        panel.set(
+            title=dataset, xlabel="seconds per instance", ylabel="gap to the reference, %", xscale="log"
+        )
         # logarithmic, and yet with room for zero
         panel.set_yscale("symlog", linthresh=0.01)
         panel.set_ylim(bottom=-0.002)

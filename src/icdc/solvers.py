@@ -25,21 +25,35 @@ SOLVERS: dict[str, Entry] = {
     "icdc": Entry("icdc.solving:DiffusionSolver", "any trained", "the learned diffusion model"),
     "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
     "cpsat": Entry("icdc.baselines.cpsat:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
-    "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),
+    "highs": Entry(
+        "icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"
+    ),
     "scip": Entry("icdc.baselines.mip:Scip", "pmsp, tours", "the paper's MIP through SCIP, exact", "exact"),
-    "cplex": Entry("icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"),
-    "sjf": Entry("icdc.baselines.scheduling:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"),
-    "ect": Entry("icdc.baselines.scheduling:EarliestCompletion", "pmsp", "list scheduling by earliest completion"),
-    "lpt": Entry("icdc.baselines.scheduling:LongestFirst", "pmsp", "longest jobs first, each to earliest completion"),
+    "cplex": Entry(
+        "icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"
+    ),
+    "sjf": Entry(
+        "icdc.baselines.scheduling:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"
+    ),
+    "ect": Entry(
+        "icdc.baselines.scheduling:EarliestCompletion", "pmsp", "list scheduling by earliest completion"
+    ),
+    "lpt": Entry(
+        "icdc.baselines.scheduling:LongestFirst", "pmsp", "longest jobs first, each to earliest completion"
+    ),
     "ga": Entry("icdc.baselines.genetic:GeneticAlgorithm", "pmsp", "genetic algorithm"),
     "pso": Entry("icdc.baselines.swarm:ParticleSwarm", "pmsp", "particle swarm"),
     "nn": Entry("icdc.baselines.construction:NearestNeighbour", "tours", "nearest neighbour"),
     "ni": Entry("icdc.baselines.construction:NearestInsertion", "tours", "nearest insertion"),
     "fi": Entry("icdc.baselines.construction:FurthestInsertion", "tours", "furthest insertion"),
-    "patching": Entry("icdc.baselines.patching:AssignmentPatching", "tours", "assignment, its cycles patched into a tour"),
+    "patching": Entry(
+        "icdc.baselines.patching:AssignmentPatching", "tours", "assignment, its cycles patched into a tour"
+    ),
     "lkh": Entry("icdc.baselines.lkh:Lkh", "tours", "LKH-3 through elkai (non-commercial licence)", "lkh"),
     "pyvrp": Entry("icdc.baselines.vrp:PyVrp", "tours", "PyVRP, iterated local search", "pyvrp"),
-    "routing": Entry("icdc.baselines.routing:Routing", "tours", "OR-Tools routing, guided local search", "exact"),
+    "routing": Entry(
+        "icdc.baselines.routing:Routing", "tours", "OR-Tools routing, guided local search", "exact"
+    ),
 }
 
 

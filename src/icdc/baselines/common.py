@@ -67,6 +67,6 @@ def results(
 
 
 def best_of(choice: Tensor, cost: Tensor) -> Tensor:
-    """Return the cheapest choice (count, rows) of choices (count, samples, rows) with costs (count, samples)."""
+    """Return the cheapest (count, rows) of choices (count, samples, rows) with costs (count, samples)."""
     best = cost.argmin(1)[:, None, None].expand(-1, 1, choice.shape[2])
     return choice.gather(1, best).squeeze(1)

@@ -32,9 +32,10 @@ def nearest_neighbour_tours(costs: Tensor, first: Tensor) -> Tensor:
 
 
 def insertion_tours(costs: Tensor, first: Tensor, *, furthest: bool) -> Tensor:
-    """Insert the city nearest to the tour, or furthest from it, where that is cheapest; successors (batch, starts, n).
+    """Insert the city nearest to the tour, or furthest from it, where that is cheapest.
 
-    The distance between a city and the tour is the least step from a city on the tour to it.
+    Return successors (batch, starts, n). The distance between a city and the tour is the least step
+    from a city on the tour to it.
     costs : (batch, n, n); first : (batch, starts) the cities to start from.
     """
     batch, size, _ = costs.shape
@@ -60,7 +61,9 @@ def insertion_tours(costs: Tensor, first: Tensor, *, furthest: bool) -> Tensor:
         before = detour.masked_fill(~on_tour, torch.inf).argmin(1, keepdim=True) if step else first
         after = successor.gather(1, before)
         successor = successor.scatter(1, city, after).scatter(1, before, city)
-        leaving = leaving.scatter(1, city, outward.gather(1, after)).scatter(1, before, inward.gather(1, before))
+        leaving = leaving.scatter(1, city, outward.gather(1, after)).scatter(
+            1, before, inward.gather(1, before)
+        )
         on_tour = on_tour.scatter(1, city, True)
         distance = torch.minimum(distance, outward)
     return successor.view(batch, starts, size)
@@ -73,7 +76,7 @@ def _row(matrices: Tensor, index: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TourConstruction(ABC):
-    """Build a tour from one start city per sample (cities 0, 1, …), or from all of them, and keep the best."""
+    """Build a tour from one start city per sample (0, 1, …), or from all of them, and keep the best."""
 
     name: ClassVar[str]
 
@@ -88,7 +91,13 @@ class TourConstruction(ABC):
         return is_tour(problem)
 
     def solve(
-        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+        self,
+        problem: Problem,
+        arrays: Arrays,
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        time_limit: float | None = None,
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' builds tours, it cannot answer '{problem.name}'")

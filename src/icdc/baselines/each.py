@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A feasible choice (rows,), a proven lower bound on the optimum, and whether the choice is proven optimal."""
+    """A feasible choice (rows,), a lower bound on the optimum, and whether the choice is proven optimal."""
 
     choice: NDArray[np.int64]
     bound: float = -np.inf
@@ -50,19 +50,22 @@ class Answer(NamedTuple):
 class EachInstance(ABC):
     """Answer instances one by one, in `processes` at once.
 
-    The time limit is for the whole batch: an instance that starts gets its fair share of what is left. Where no
-    time is left, and where nothing better is found in it, the answer is that of a quick heuristic.
+    The time limit is for the whole batch: an instance that starts gets its fair share of what is left.
+    Where no time is left, and where nothing better is found in it, the answer is that of a quick heuristic.
     """
 
     name: ClassVar[str]
     scheduling: ClassVar[bool] = False
     tours: ClassVar[bool] = True
+    takes_samples: ClassVar[bool] = True
 
     processes: int = 1
 
     def __post_init__(self) -> None:
         if self.processes < 1:
-            raise UsageError(f"option 'processes' of solver '{self.name}' must be at least 1, got {self.processes}")
+            raise UsageError(
+                f"option 'processes' of solver '{self.name}' must be at least 1, got {self.processes}"
+            )
 
     @abstractmethod
     def answer(self, task: Task) -> Answer:
@@ -70,13 +73,19 @@ class EachInstance(ABC):
 
     def load(self) -> None:
         """Import what `answer` needs, so that it is not counted as solving time."""
-        return None
+        return
 
     def supports(self, problem: Problem) -> bool:
         return (self.scheduling and is_scheduling(problem)) or (self.tours and is_tour(problem))
 
     def solve(
-        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+        self,
+        problem: Problem,
+        arrays: Arrays,
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        time_limit: float | None = None,
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' cannot answer the problem '{problem.name}'")

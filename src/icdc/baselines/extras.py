@@ -1,4 +1,4 @@
-"""Optional packages: looked for when a solver is made, imported when it works, named when they are missing."""
+"""Optional packages: looked for when a solver is made, imported when it works, named when missing."""
 
 import importlib.util
 

@@ -18,9 +18,10 @@ _MOVED_JOBS = 3.0
 class GeneticAlgorithm(PopulationSearch):
     """The paper's setting: 25 chromosomes, one of them SJF's, the best always kept, 1,000 iterations.
 
-    Every iteration replaces all but the best by children. A child has two parents, each the better of two drawn at
-    random, and takes a job's machine from the second with probability `crossover`; with probability `mutation`
-    it then has some jobs moved to random machines. The paper gives the two rates, not what is done at them.
+    Every iteration replaces all but the best by children. A child has two parents, each the better of two
+    drawn at random, and takes a job's machine from the second with probability `crossover`; with
+    probability `mutation` it then has some jobs moved to random machines. The paper gives the two rates,
+    not what is done at them.
     """
 
     name = "ga"

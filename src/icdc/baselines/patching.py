@@ -16,6 +16,7 @@ class AssignmentPatching(EachInstance):
     """
 
     name = "patching"
+    takes_samples = False
 
     def load(self) -> None:
         from scipy.optimize import linear_sum_assignment  # noqa: F401
@@ -60,9 +61,11 @@ def _join(
     one: NDArray[np.int64],
     other: NDArray[np.int64],
 ) -> None:
-    """Let a city of each cycle swap successors, in place, at the pair where the two new steps cost least extra."""
+    """Let a city of each cycle swap successors, in place, where the two new steps cost least extra."""
     leaving_one, leaving_other = costs[one, successor[one]], costs[other, successor[other]]
-    crossing = costs[one[:, None], successor[other][None, :]] + costs[other[:, None], successor[one][None, :]].T
+    crossing = (
+        costs[one[:, None], successor[other][None, :]] + costs[other[:, None], successor[one][None, :]].T
+    )
     extra = crossing - leaving_one[:, None] - leaving_other[None, :]
     row, column = np.unravel_index(int(extra.argmin()), extra.shape)
     i, j = one[row], other[column]

@@ -1,4 +1,4 @@
-"""What the metaheuristics share: populations of schedules for many instances at once, scored on the device."""
+"""What the metaheuristics share: populations of schedules for many instances at once."""
 
 import time
 from abc import ABC, abstractmethod
@@ -20,7 +20,10 @@ _GENES_IN_CACHE, _GENES_ON_DEVICE = 1 << 17, 1 << 22
 
 
 def makespans(durations: Tensor, choice: Tensor) -> Tensor:
-    """Return makespans (batch, individuals) of choices (batch, individuals, jobs), durations (batch, jobs, machines)."""
+    """Return makespans (batch, individuals) of choices (batch, individuals, jobs).
+
+    durations : (batch, jobs, machines).
+    """
     batch, jobs, machines = durations.shape
     individuals = choice.shape[1]
     cell = choice + torch.arange(jobs, device=choice.device) * machines
@@ -30,7 +33,7 @@ def makespans(durations: Tensor, choice: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PopulationSearch(ABC):
-    """Improve a population of schedules for a number of iterations; several samples are independent populations.
+    """Improve a population of schedules for some iterations; every sample is an independent population.
 
     An instance's result depends on the seed and on itself, not on what else is in the batch, unless a time
     limit cuts the iterations short.
@@ -44,7 +47,9 @@ class PopulationSearch(ABC):
 
     def __post_init__(self) -> None:
         if self.individuals < 2 or self.iterations < 0:
-            raise UsageError(f"the solver '{self.name}' needs at least 2 individuals and no negative iterations")
+            raise UsageError(
+                f"the solver '{self.name}' needs at least 2 individuals and no negative iterations"
+            )
 
     @abstractmethod
     def search(self, durations: Tensor, noise: Noise, rounds: Iterator[int]) -> Tensor:
@@ -57,7 +62,13 @@ class PopulationSearch(ABC):
         return is_scheduling(problem)
 
     def solve(
-        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+        self,
+        problem: Problem,
+        arrays: Arrays,
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        time_limit: float | None = None,
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' schedules jobs, it cannot answer '{problem.name}'")
@@ -75,7 +86,9 @@ class PopulationSearch(ABC):
                 now = time.perf_counter()
                 deadline = now + (started + time_limit - now) * len(part) / (count - begin)
             noise = Noise(keys[begin : begin + size]).spawn(samples)
-            choice = self.search(part.repeat_interleave(samples, 0), noise, _rounds(self.iterations, deadline))
+            choice = self.search(
+                part.repeat_interleave(samples, 0), noise, _rounds(self.iterations, deadline)
+            )
             choice = choice.view(len(part), samples, jobs)
             found.append(best_of(choice, makespans(part, choice)))
         return results(problem, arrays, torch.cat(found).cpu().numpy(), time.perf_counter() - started)

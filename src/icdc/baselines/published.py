@@ -29,10 +29,11 @@ _BY_ATSP_SET: dict[tuple[str, int], tuple[float, ...]] = {
 def published(dataset: str, solver: str, samples: int) -> float | None:
     """Return the symmetric gap, in %, that the paper prints for a solver on a test set, or None.
 
-    Only for a solver with its default options: with others it is not the paper's.
+    Only for classical solvers with their default options: with others they are not the paper's.
     """
+    name, _, options = solver.partition(":")
+    own_setting = name == "icdc" or not options
     for sets, figures in ((_PMSP, _BY_PMSP_SET), (_ATSP, _BY_ATSP_SET)):
-        if dataset in sets and (solver.partition(":")[0], samples) in figures:
-            if solver.startswith("icdc") or ":" not in solver:
-                return figures[solver.partition(":")[0], samples][sets.index(dataset)]
+        if dataset in sets and own_setting and (name, samples) in figures:
+            return figures[name, samples][sets.index(dataset)]
     return None

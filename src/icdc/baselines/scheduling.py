@@ -36,7 +36,7 @@ def shortest_job_first(durations: Tensor) -> Tensor:
 
 
 def earliest_completion(durations: Tensor, order: Tensor) -> Tensor:
-    """Take jobs in `order` (batch, jobs), each to the machine that would finish it first; choice (batch, jobs)."""
+    """Take jobs in `order` (batch, jobs), each to where it finishes first; choice (batch, jobs)."""
     batch, jobs, machines = durations.shape
     times = durations.double()
     load = times.new_zeros(batch, machines)
@@ -51,7 +51,7 @@ def earliest_completion(durations: Tensor, order: Tensor) -> Tensor:
 
 
 def longest_first_order(durations: Tensor) -> Tensor:
-    """Return the jobs (batch, jobs) by falling shortest processing time: what is long everywhere goes first."""
+    """Return the jobs (batch, jobs) by falling shortest time: what is long everywhere goes first."""
     return durations.amin(2).argsort(dim=1, descending=True, stable=True)
 
 
@@ -60,6 +60,7 @@ class GreedySchedule(ABC):
     """A rule that answers every instance at once and needs no random numbers."""
 
     name: ClassVar[str]
+    takes_samples: ClassVar[bool] = False
 
     device: str = "cpu"
 
@@ -71,7 +72,13 @@ class GreedySchedule(ABC):
         return is_scheduling(problem)
 
     def solve(
-        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+        self,
+        problem: Problem,
+        arrays: Arrays,
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        time_limit: float | None = None,
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' schedules jobs, it cannot answer '{problem.name}'")

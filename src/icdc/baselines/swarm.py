@@ -11,16 +11,17 @@ from .population import PopulationSearch, makespans
 from .scheduling import shortest_job_first
 
 _FIRST_SPEED = 10.0
-"""Width of the interval of first velocities, ten times that of positions: a slow swarm settles where it began."""
+"""Width of the interval of first velocities, ten times that of positions: a slow swarm settles too early."""
 
 
 @dataclass(frozen=True)
 class ParticleSwarm(PopulationSearch):
     """The paper's setting: 25 particles, one of them SJF's, inertia 0.7, pulls 1.5 and 1.5, 1,000 iterations.
 
-    A particle is a score for every pair of job and machine; each job goes to the machine it scores highest. Every
-    iteration pulls a particle towards the best it has seen itself and the best any has seen, each pull times a
-    random number per pair. How a particle stands for a schedule is our choice, the paper does not say.
+    A particle is a score for every pair of job and machine; each job goes to the machine it scores highest.
+    Every iteration pulls a particle towards the best it has seen itself and the best any has seen, each
+    pull times a random number per pair. How a particle stands for a schedule is our choice, the paper does
+    not say.
     """
 
     name = "pso"

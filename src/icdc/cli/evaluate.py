@@ -11,27 +11,39 @@ from .progress import progress
 
 def evaluate(
     datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET...", help="Standard sets (pmsp-20x4, atsp-50, …) or .npz files.")
+        list[str],
+        typer.Argument(metavar="DATASET...", help="Standard sets (pmsp-20x4, atsp-50, …) or .npz files."),
     ],
-    solver: Annotated[list[str], typer.Option("--solver", help="NAME or NAME:option=value,…; repeat it for more.")],
-    samples: Annotated[str, typer.Option(help="Tries per instance; several numbers for several rows: 1,8,32.")] = "1",
+    solver: Annotated[
+        list[str], typer.Option("--solver", help="NAME or NAME:option=value,…; repeat it for more.")
+    ],
+    samples: Annotated[
+        str, typer.Option(help="Tries per instance; several numbers for several rows: 1,8,32.")
+    ] = "1",
     seed: Annotated[int, typer.Option(help="Seed of the solvers.")] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many instances of each set.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds per instance that a solver may take.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many instances of each set.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds per instance that a solver may take.")
+    ] = None,
     chunk: Annotated[int, typer.Option(min=1, help="Instances given to a solver at once.")] = 250,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Per-instance results (.jsonl or .csv); taken up again if there.")
+        Path | None,
+        typer.Option("--out", "-o", help="Per-instance results (.jsonl or .csv); taken up again if there."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture of gap against time (.png, .svg, .pdf).")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    published: Annotated[bool, typer.Option("--published", help="Add the paper's figures to the table.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the paper's figures to the table.")
+    ] = False,
 ) -> None:
     """Run solvers on datasets and compare them: cost, gaps, share solved to optimality, feasibility and time.
 
-    A solver that takes no samples, such as an exact one, or that cannot answer a problem at all, is run with samples 1
-    only, or left out for it, and said so.
+    A solver that takes no samples, such as an exact one, or that cannot answer a problem at all, is run
+    with samples 1 only, or left out for it, and said so.
     """
     from .. import reporting
     from ..data.standard import open_dataset
@@ -52,8 +64,11 @@ def evaluate(
     summaries = []
     for dataset in opened:
         able = {spec: made for spec, made in solvers.items() if made.supports(dataset.problem)}
-        for spec in solvers.keys() - able.keys():
-            print(f"{dataset.name}: left out {spec}, which cannot answer {dataset.problem.name}", file=sys.stderr)
+        for spec in [spec for spec in solvers if spec not in able]:
+            print(
+                f"{dataset.name}: left out {spec}, which cannot answer {dataset.problem.name}",
+                file=sys.stderr,
+            )
         for spec, made in able.items():
             # one row where more samples change nothing: exact solvers and fixed rules
             for count in counts if getattr(made, "takes_samples", True) else [1]:
@@ -64,8 +79,10 @@ def evaluate(
                     )  # fmt: skip
                 summaries.append(summarise(outcomes))
                 if summaries[-1].below:
-                    print(f"warning: {spec} is below the proven optimum of {dataset.name} on "
-                          f"{summaries[-1].below} instances; something is wrong", file=sys.stderr)  # fmt: skip
+                    where = f"{dataset.name} on {summaries[-1].below} instances"
+                    print(
+                        f"warning: {spec} is below the proven optimum of {where}; check both", file=sys.stderr
+                    )
     if not summaries:
         raise UsageError("none of the solvers can answer any of the datasets")
     if json:

@@ -28,8 +28,9 @@ def generate(
 ) -> None:
     """Draw instances of a problem and write them as a dataset.
 
-    With --reference they are solved too, proven optima marked as such; stopped and called again, it goes on where
-    it was. A standard set's name needs no size, count or seed, and brings its shipped references along.
+    With --reference they are solved too, proven optima marked as such; stopped and called again, it goes on
+    where it was. A standard set's name needs no size, count or seed, and brings its shipped references
+    along.
     """
     from ..data.dataset import write_dataset
     from ..data.referencing import write_referenced
@@ -41,10 +42,16 @@ def generate(
         known = "with shipped references" if dataset.reference is not None else "without references"
         print(f"wrote {len(dataset)} instances to {out}, {known}", file=sys.stderr)
         return
-    options = {"processes": processes} if processes > 1 and "processes" in options_of(reference.split(":")[0]) else {}
+    options = (
+        {"processes": processes}
+        if processes > 1 and "processes" in options_of(reference.split(":")[0])
+        else {}
+    )
     solver = make_solver(reference, **options)
     with progress("solving for references") as advance:
-        finished = write_referenced(out, dataset, solver, reference, time_limit=time_limit, on_progress=advance)
+        finished = write_referenced(
+            out, dataset, solver, reference, time_limit=time_limit, on_progress=advance
+        )
     assert finished.proven is not None
     proven = int(finished.proven.sum())
     print(f"wrote {len(finished)} instances to {out}, {proven} references proven optimal", file=sys.stderr)

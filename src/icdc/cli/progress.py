@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(words: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar while the block runs; call what it yields with (done, of how many). Silent off a terminal."""
+    """Show a bar while the block runs; call what it yields with (done, of how many). Only on a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, count: None
         return

@@ -23,7 +23,8 @@ class Dataset:
 
     problem : what the instances are of.
     arrays : its named arrays, leading axis count.
-    reference : (count,) float64, the best known cost; NaN where there is none; None where there is none at all.
+    reference : (count,) float64, the best known cost; NaN where there is none; None where there is none at
+        all.
     proven : (count,) bool, True where the reference is a proven optimum; None without references.
     choice : (count, rows) int64, solutions that cost the references; optional.
     name : a word for tables: the standard set's name, or the file's.

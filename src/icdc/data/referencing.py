@@ -1,4 +1,4 @@
-"""Solve a whole dataset for its references, block by block, so that an interrupted run goes on where it stopped."""
+"""Solve a dataset for its references, block by block: an interrupted run goes on where it stopped."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,9 +26,10 @@ def write_referenced(
 ) -> Dataset:
     """Write a dataset with the costs `solver` finds as references, and return it.
 
-    What is done so far is kept in `PATH.partial`; the same call takes it up again. `label` is how the solver was
-    asked for: a partial file made of other instances, by another solver or with other settings is not used.
-    `time_limit` is seconds per instance. `on_progress` hears how many instances of how many are done.
+    What is done so far is kept in `PATH.partial`; the same call takes it up again. `label` is how the
+    solver was asked for: a partial file made of other instances, by another solver or with other settings
+    is not used. `time_limit` is seconds per instance. `on_progress` hears how many instances of how many
+    are done.
     """
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
@@ -43,25 +44,37 @@ def write_referenced(
         with np.load(partial, allow_pickle=False) as file:
             if str(file["mark"]) == mark:
                 done = len(file["reference"])
-                reference[:done], proven[:done], choice[:done] = file["reference"], file["proven"], file["choice"]
+                reference[:done], proven[:done], choice[:done] = (
+                    file["reference"],
+                    file["proven"],
+                    file["choice"],
+                )
     on_progress(done, count)
     while done < count:
         part = slice(done, min(done + block, count))
         arrays = {name: array[part] for name, array in dataset.arrays.items()}
         limit = None if time_limit is None else time_limit * (part.stop - part.start)
         answers = solver.solve(dataset.problem, arrays, seed=seed, time_limit=limit)
-        found = dataset.problem.feasible(to_tensors(arrays), torch.from_numpy(answers.choice)[:, None]).squeeze(1).numpy()
+        found = (
+            dataset.problem.feasible(to_tensors(arrays), torch.from_numpy(answers.choice)[:, None])
+            .squeeze(1)
+            .numpy()
+        )
         if not found.all():
             raise InfeasibleError(f"no feasible solution was found for instance {done + int(found.argmin())}")
         reference[part], proven[part], choice[part] = answers.cost, answers.proven, answers.choice
         done = part.stop
         write_arrays(
             partial,
-            {"mark": np.array(mark), "reference": reference[:done], "proven": proven[:done], "choice": choice[:done]},
+            {
+                "mark": np.array(mark),
+                "reference": reference[:done],
+                "proven": proven[:done],
+                "choice": choice[:done],
+            },
         )
         on_progress(done, count)
     finished = replace(dataset, reference=reference, proven=proven, choice=choice)
     write_dataset(path, finished)
     partial.unlink(missing_ok=True)
     return finished
-

@@ -1,8 +1,8 @@
 """The standard test sets: drawn again from a name and a seed, checked by SHA-256, with shipped references.
 
-The instances of a set are never shipped, its references are: `references/NAME.npz` holds the cost of the best
-known solution of every instance, whether it is proven optimal, and that solution itself, so that anyone can check
-that the cost is attained. They were made with CP-SAT; `docs/baselines.md` says how.
+The instances of a set are never shipped, its references are: `references/NAME.npz` holds the cost of the
+best known solution of every instance, whether it is proven optimal, and that solution itself, so that
+anyone can check that the cost is attained. They were made with CP-SAT; `docs/baselines.md` says how.
 """
 
 from dataclasses import dataclass
@@ -78,7 +78,11 @@ STANDARD_SETS: dict[str, StandardSet] = {
         "atsp", (100,), 128, 20241015, "017d1f6998227ab1d666796f8a0c2544837e0f7cb1750d4e1420114d6d18abd6"
     ),
     "navigation-20": StandardSet(
-        "navigation", (20,), 1000, 20241016, "4f23c1c13aeb8c0bb4b23a9052fc67bc0400dbf787cb5b82cbc165d58554a63f"
+        "navigation",
+        (20,),
+        1000,
+        20241016,
+        "4f23c1c13aeb8c0bb4b23a9052fc67bc0400dbf787cb5b82cbc165d58554a63f",
     ),
 }
 
@@ -95,7 +99,9 @@ def standard_instances(name: str) -> Arrays:
     spec = STANDARD_SETS[name]
     arrays = draw(spec.problem, spec.size, spec.count, spec.seed)
     if fingerprint(arrays) != spec.sha256:
-        raise InputError(f"the instances of '{name}' drawn here differ from the standard ones (wrong SHA-256)")
+        raise InputError(
+            f"the instances of '{name}' drawn here differ from the standard ones (wrong SHA-256)"
+        )
     return arrays
 
 
@@ -127,7 +133,7 @@ def open_dataset(name: str | Path) -> Dataset:
 
 
 def write_references(dataset: Dataset, folder: str | Path) -> Path:
-    """Write what ships of a standard set: reference, proven and solution of every instance, as small as can be."""
+    """Write what ships of a standard set: cost, proof and solution of every instance, as small as can be."""
     if fingerprint(dataset.arrays) != STANDARD_SETS[dataset.name].sha256:
         raise InputError(f"'{dataset.name}' does not hold the standard instances of that name")
     if dataset.reference is None or dataset.proven is None or dataset.choice is None:
