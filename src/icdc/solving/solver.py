@@ -111,7 +111,7 @@ class DiffusionSolver:
         Parameters
         ----------
         start : (count, rows), solutions to begin from; the answers are never worse.
-        callback : told of every improvement; returning True ends the search with what there is.
+        callback : told of every improvement; returning True ends the search once every instance has an answer.
         """
         if samples < 1:
             raise UsageError(f"at least one sample is needed, got {samples}")
@@ -172,7 +172,7 @@ class _Search:
                         now = time.perf_counter()
                         deadline = now + (self.began + time_limit - now) / chunks_left
                     self._solve_chunk(chunk, deadline)
-                    if self.stopped:
+                    if self.stopped and np.isfinite(self.cost).all():
                         break
         except KeyboardInterrupt:
             if not np.isfinite(self.cost).all():
@@ -280,7 +280,7 @@ class _Search:
         self.choice[chunk] = np.where(better[:, None], new_choice, self.choice[chunk])
         if self.callback is not None and better.any():
             seconds = time.perf_counter() - self.began
-            self.stopped = bool(self.callback(Improvement(seconds, self.cost.copy(), self.choice.copy())))
+            self.stopped |= bool(self.callback(Improvement(seconds, self.cost.copy(), self.choice.copy())))
 
     def _proven(self, chunk: slice) -> bool:
         return bool(meets(self.cost[chunk], self.bound[chunk]).all())

@@ -1,0 +1,186 @@
+"""The learned solver: reproducible, independent of batch and chunk, never worse with more, always checked."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import icdc
+from icdc.errors import InputError, UsageError
+from icdc.model import Model, ModelConfig
+from icdc.networks import NetworkConfig
+from icdc.problems import get_problem
+from icdc.solver import Solver
+from icdc.solving import DiffusionSolver, Improvement
+from icdc.solving.solver import default_chunk, fingerprints
+
+SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
+CASES = [("atsp", (7,)), ("pmsp", (7, 3)), ("navigation", (6,))]
+
+
+def setting(name: str, size: tuple[int, ...], count: int = 5) -> tuple[Model, dict[str, np.ndarray]]:
+    torch.manual_seed(1)
+    problem = get_problem(name)
+    model = Model(problem, ModelConfig(network=SMALL))
+    model.network.eval()
+    return model, problem.sample(count, size, np.random.default_rng(2))
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+def test_answers_do_not_depend_on_chunk_or_company(name: str, size: tuple[int, ...]) -> None:
+    model, arrays = setting(name, size)
+    problem = model.problem
+    options = {"steps": 4, "refine": 2, "device": "cpu"}
+    reference = DiffusionSolver(model, **options).solve(problem, arrays, samples=6, seed=3)
+    for chunk in (1, 2, 5, 64):
+        again = DiffusionSolver(model, chunk=chunk, **options).solve(problem, arrays, samples=6, seed=3)
+        assert np.array_equal(again.choice, reference.choice)
+    for index in (0, 3):
+        alone = {key: array[index : index + 1] for key, array in arrays.items()}
+        single = DiffusionSolver(model, **options).solve(problem, alone, samples=6, seed=3)
+        assert np.array_equal(single.choice[0], reference.choice[index])
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+@pytest.mark.parametrize("reverse", ["fresh", "posterior", "independent"])
+def test_every_way_gives_feasible_answers_of_the_stated_cost(name: str, size: tuple[int, ...], reverse: str) -> None:
+    model, arrays = setting(name, size)
+    exact = {key: torch.from_numpy(array.astype(np.float64)) for key, array in arrays.items()}
+    for order in ("rule", "confidence"):
+        solver = DiffusionSolver(model, steps=3, reverse=reverse, order=order, decodes=2, device="cpu")
+        results = solver.solve(model.problem, arrays, samples=3)
+        choice = torch.from_numpy(results.choice)[:, None]
+        assert bool(model.problem.feasible(exact, choice).all())
+        assert results.cost == pytest.approx(model.problem.cost(exact, choice)[:, 0].numpy())
+        assert (results.cost >= results.bound - 1e-9).all()
+
+
+def test_a_seed_repeats_and_another_differs() -> None:
+    model, arrays = setting("atsp", (9,), 8)
+    first, again, other = (
+        DiffusionSolver(model, steps=3, device="cpu").solve(model.problem, arrays, samples=1, seed=seed)
+        for seed in (4, 4, 5)
+    )
+    assert np.array_equal(first.choice, again.choice)
+    assert not np.array_equal(first.choice, other.choice)
+
+
+def test_more_samples_and_refinement_never_hurt() -> None:
+    model, arrays = setting("atsp", (9,), 8)
+
+    def cost(samples: int, refine: int) -> np.ndarray:
+        solver = DiffusionSolver(model, steps=3, refine=refine, device="cpu")
+        return solver.solve(model.problem, arrays, samples=samples, seed=0).cost
+
+    assert (cost(8, 0) <= cost(2, 0)).all()
+    assert (cost(8, 3) <= cost(8, 0)).all()
+    assert cost(8, 3).sum() < cost(2, 0).sum()
+
+
+def test_a_start_is_never_lost() -> None:
+    model, arrays = setting("atsp", (8,), 3)
+    best = icdc.make_solver("cpsat").solve(model.problem, arrays)
+    results = DiffusionSolver(model, steps=2, device="cpu").solve(model.problem, arrays, start=best.choice)
+    assert np.array_equal(results.cost, best.cost)
+    broken = best.choice.copy()
+    broken[0, 0] = 0
+    with pytest.raises(InputError, match="not a feasible"):
+        DiffusionSolver(model, device="cpu").solve(model.problem, arrays, start=broken)
+    with pytest.raises(InputError, match="shape"):
+        DiffusionSolver(model, device="cpu").solve(model.problem, arrays, start=best.choice[:1])
+
+
+def test_a_time_limit_is_used_and_kept() -> None:
+    model, arrays = setting("pmsp", (30, 4), 2)
+    begin = time.perf_counter()
+    DiffusionSolver(model, steps=2, device="cpu").solve(model.problem, arrays, samples=2, time_limit=1.0)
+    assert 0.8 < time.perf_counter() - begin < 3.0
+
+
+def test_a_met_bound_ends_the_search() -> None:
+    """Equal durations on one machine: the bound is the only cost, so no time is spent."""
+    model = setting("pmsp", (3, 1))[0]
+    arrays = {"durations": np.full((1, 3, 1), 5)}
+    begin = time.perf_counter()
+    results = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, arrays, time_limit=30.0)
+    assert time.perf_counter() - begin < 10
+    assert results.proven.all()
+    assert results.cost.tolist() == [15.0]
+
+
+def test_a_callback_sees_improvements_and_can_stop() -> None:
+    model, arrays = setting("atsp", (9,), 2)
+    seen: list[Improvement] = []
+
+    def watch(event: Improvement) -> bool:
+        seen.append(event)
+        return len(seen) == 2
+
+    solver = DiffusionSolver(model, steps=2, chunk=1, device="cpu")
+    results = solver.solve(model.problem, arrays, samples=1, time_limit=20.0, start=None, callback=watch)
+    assert 2 <= len(seen) <= 3  # one more where the second instance had no answer yet
+    assert (seen[1].cost <= seen[0].cost).all()
+    assert np.isfinite(results.cost).all()
+
+
+def test_wrong_options_are_refused() -> None:
+    model, arrays = setting("atsp", (5,), 1)
+    for options, words in (
+        ({"steps": 0}, "steps"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"reverse": "sideways"}, "reverse"),
+        ({"chunk": 0}, "chunk"),
+        ({"refine": -1}, "refine"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            DiffusionSolver(model, **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="sample"):
+        DiffusionSolver(model, device="cpu").solve(model.problem, arrays, samples=0)
+    with pytest.raises(UsageError, match="is for atsp"):
+        pmsp = get_problem("pmsp")
+        DiffusionSolver(model, device="cpu").solve(pmsp, pmsp.sample(1, (3, 2), np.random.default_rng(0)))
+
+
+def test_it_is_a_solver() -> None:
+    assert isinstance(DiffusionSolver(), Solver)
+
+
+def test_integers_stay_exact() -> None:
+    """Costs above 2²⁴ would lose units in float32."""
+    model = setting("atsp", (4,))[0]
+    distances = np.full((1, 4, 4), 2**40 + 1, dtype=np.int64)
+    results = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, {"distances": distances})
+    assert results.cost.tolist() == [4 * (2**40 + 1)]
+
+
+def test_fingerprints_depend_on_values_alone() -> None:
+    arrays = {"distances": np.arange(18).reshape(2, 3, 3)}
+    assert np.array_equal(fingerprints(arrays), fingerprints({"distances": arrays["distances"].astype(float)}))
+    assert len(set(fingerprints(arrays))) == 2
+
+
+def test_chunks_shrink_with_the_matrix() -> None:
+    model = setting("atsp", (5,))[0]
+    assert default_chunk(model, 10**9) == 1
+    assert default_chunk(model, 25) > default_chunk(model, 2500) > 1
+
+
+def test_solve_from_python() -> None:
+    model, arrays = setting("atsp", (6,), 1)
+    matrix = arrays["distances"][0]
+    answer = icdc.solve(matrix.tolist(), model=model, samples=2, steps=2, device="cpu")
+    assert sorted(answer.solution) == list(range(6))
+    assert answer.verdict.feasible
+    length = sum(matrix[a, b] for a, b in zip(answer.solution, [*answer.solution[1:], answer.solution[0]], strict=True))
+    assert answer.verdict.objective == length
+    again = icdc.solve(matrix, model=model, start=answer.solution, samples=1, steps=1, device="cpu")
+    assert again.verdict.objective is not None
+    assert again.verdict.objective <= length
+    exact = icdc.solve(matrix, problem="atsp", solver=icdc.make_solver("cpsat"))
+    assert exact.verdict.objective is not None
+    assert exact.verdict.objective <= again.verdict.objective
+    with pytest.raises(UsageError, match="say which problem"):
+        icdc.solve(matrix)
+    with pytest.raises(InputError, match="square"):
+        icdc.solve([[1, 2, 3], [4, 5, 6]], problem="atsp", model=model)
