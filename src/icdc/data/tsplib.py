@@ -4,9 +4,9 @@ Explicit matrices in every common layout, and the plane and globe metrics by the
 would change the problem (fixed edges, capacities, other types) is refused rather than ignored.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ class TsplibFile:
     tour: list[int] | None = None
 
 
-@dataclass(frozen=True)
-class _Word:
+class _Word(NamedTuple):
     text: str
     line: int
 
@@ -168,24 +167,25 @@ def _coordinates(words: list[_Word], size: int, where: str) -> NDArray[np.float6
 
 def _explicit(words: list[_Word], layout: str, size: int, name: str) -> NDArray[Any]:
     """Fill a matrix from the numbers of an EDGE_WEIGHT_SECTION."""
-    if layout not in _LAYOUTS:
-        raise InputError(
-            f"{name}: EDGE_WEIGHT_FORMAT {shorten(layout)} is not supported ({', '.join(_LAYOUTS)} are)"
-        )
+    full = layout == "FULL_MATRIX"
+    if not full and layout not in _HALVES:
+        known = ", ".join(["FULL_MATRIX", *_HALVES])
+        raise InputError(f"{name}: EDGE_WEIGHT_FORMAT {shorten(layout)} is not supported ({known} are)")
     values = _numbers(words, f"{name}: EDGE_WEIGHT_SECTION")
     diagonal = size if "DIAG" in layout else 0
-    wanted = size * size if layout == "FULL_MATRIX" else size * (size - 1) // 2 + diagonal
+    wanted = size * size if full else size * (size - 1) // 2 + diagonal
     if len(values) != wanted:
         raise InputError(
             f"{name}: EDGE_WEIGHT_SECTION must hold {wanted} numbers for {size} cities in {layout}, "
             f"got {len(values)}"
         )
     flat = to_array([values])[0]
+    if full:
+        return np.asarray(flat.reshape(size, size))
+    half, offset = _HALVES[layout]
     matrix = np.zeros((size, size), dtype=flat.dtype)
-    rows, columns = np.array(list(_LAYOUTS[layout](size)), dtype=np.int64).reshape(-1, 2).T
-    matrix[rows, columns] = flat
-    if layout != "FULL_MATRIX":
-        matrix[columns, rows] = flat
+    rows, columns = half(size, offset)
+    matrix[rows, columns] = matrix[columns, rows] = flat
     return matrix
 
 
@@ -215,19 +215,17 @@ def _tour(sections: dict[str, list[_Word]], header: dict[str, str], name: str) -
     return tour
 
 
-Cells = Iterator[tuple[int, int]]
-
-# The cells a layout lists, in its order; all but the full matrix are mirrored.
-_LAYOUTS: dict[str, Callable[[int], Cells]] = {
-    "FULL_MATRIX": lambda n: ((i, j) for i in range(n) for j in range(n)),
-    "UPPER_ROW": lambda n: ((i, j) for i in range(n) for j in range(i + 1, n)),
-    "LOWER_ROW": lambda n: ((i, j) for i in range(n) for j in range(i)),
-    "UPPER_DIAG_ROW": lambda n: ((i, j) for i in range(n) for j in range(i, n)),
-    "LOWER_DIAG_ROW": lambda n: ((i, j) for i in range(n) for j in range(i + 1)),
-    "UPPER_COL": lambda n: ((i, j) for j in range(n) for i in range(j)),
-    "LOWER_COL": lambda n: ((i, j) for j in range(n) for i in range(j + 1, n)),
-    "UPPER_DIAG_COL": lambda n: ((i, j) for j in range(n) for i in range(j + 1)),
-    "LOWER_DIAG_COL": lambda n: ((i, j) for j in range(n) for i in range(j, n)),
+# Which half of a symmetric matrix a layout lists, and from which diagonal on. Mirrored, the columns of one half
+# are the rows of the other.
+_HALVES: dict[str, tuple[Callable[..., Any], int]] = {
+    "UPPER_ROW": (np.triu_indices, 1),
+    "LOWER_ROW": (np.tril_indices, -1),
+    "UPPER_DIAG_ROW": (np.triu_indices, 0),
+    "LOWER_DIAG_ROW": (np.tril_indices, 0),
+    "UPPER_COL": (np.tril_indices, -1),
+    "LOWER_COL": (np.triu_indices, 1),
+    "UPPER_DIAG_COL": (np.tril_indices, 0),
+    "LOWER_DIAG_COL": (np.triu_indices, 0),
 }
 
 
