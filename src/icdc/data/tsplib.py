@@ -215,8 +215,8 @@ def _tour(sections: dict[str, list[_Word]], header: dict[str, str], name: str) -
     return tour
 
 
-# Which half of a symmetric matrix a layout lists, and from which diagonal on. Mirrored, the columns of one half
-# are the rows of the other.
+# Which half of a symmetric matrix a layout lists, and from which diagonal on. Mirrored, the columns of one
+# half are the rows of the other.
 _HALVES: dict[str, tuple[Callable[..., Any], int]] = {
     "UPPER_ROW": (np.triu_indices, 1),
     "LOWER_ROW": (np.tril_indices, -1),
