@@ -6,11 +6,12 @@ from typing import Any
 from ..errors import UsageError
 from ..model import Model, default_for, load
 from ..plots import Recorder
-from ..problem import Problem, Size
+from ..problem import Problem
 from ..problems import problem_path
 from ..solvers import make_solver
 from ..solving import DiffusionSolver
 from ..solving.api import DEFAULT_SAMPLES
+from ..solving.domain import outside
 from .batch import Group, Plan
 
 
@@ -53,7 +54,7 @@ class Planner:
         return None if self._model is None else self._load(self._model).problem
 
     def plan(self, group: Group) -> Plan:
-        """Return how to solve a group; say in one line where its model was not trained for that size."""
+        """Return how to solve a group; say in one line where its model was not trained for it."""
         if not self._learned:
             return Plan(make_solver(self._solver), None, self._samples or 1, self._seed)
         size = group.problem.size(group.arrays)
@@ -62,7 +63,7 @@ class Planner:
             raise UsageError(
                 f"the model '{model.name}' solves '{model.problem.name}', not '{group.problem.name}'"
             )
-        _warn_of_size(model, size)
+        _warn(model, group)
         solver = make_solver(self._solver, model=model, device=self._device, **self._options)
         if self._recorder is not None and isinstance(solver, DiffusionSolver):
             solver.trace = self._recorder
@@ -74,9 +75,13 @@ class Planner:
         return self._models[name]
 
 
-def _warn_of_size(model: Model, size: Size) -> None:
-    known = [tuple(trained) for trained in model.card.get("sizes", [])]
-    if known and size not in known:
-        sizes = ", ".join("×".join(map(str, trained)) for trained in known)
-        here = "×".join(map(str, size))
-        print(f"icdc: the model '{model.name}' was trained on size {sizes}, not on {here}", file=sys.stderr)
+def _warn(model: Model, group: Group) -> None:
+    """Say in one line where instances are outside what the model's card says it knows."""
+    said = outside(group.problem, group.arrays, model.card.get("sizes", []))
+    names = [
+        instance.name for instance, words in zip(group.instances, said, strict=True) if words is not None
+    ]
+    if names:
+        what = next(words for words in said if words is not None)
+        others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        print(f"icdc: {names[0]}{others} is new to the model '{model.name}': {what}", file=sys.stderr)

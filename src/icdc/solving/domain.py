@@ -1,0 +1,138 @@
+"""Is an instance like those a model was trained on? A test on the matrix, not guesswork.
+
+A model is trained on sizes that its card names and on matrices that its problem draws. A few numbers that no
+unit and no order of the items can change describe a matrix; where one of them lies outside everything the
+generator draws, the model answers all the same, but its card promises nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problem import Arrays, Problem, Size, to_tensors
+from ..problems.tours import TourProblem
+
+_REFERENCES = 48
+_TRIPLES = 20_000
+_SLACK = 0.5
+"""How far outside the range of the references still counts as inside, as a share of that range."""
+
+
+def outside(problem: Problem, arrays: Arrays, sizes: Sequence[Sequence[int]]) -> list[str | None]:
+    """Say for every instance what is unfamiliar about it; None where nothing is.
+
+    Parameters
+    ----------
+    problem : the contract of the problem.
+    arrays : instances of one size, leading axis count.
+    sizes : those the model was trained on, as its card names them.
+    """
+    size = tuple(problem.size(arrays))
+    known = [tuple(trained) for trained in sizes]
+    if known and size not in known:
+        words = ", ".join("×".join(map(str, trained)) for trained in known)
+        return [f"size {'×'.join(map(str, size))} is not one it was trained on ({words})"] * _count(arrays)
+    matrices = _matrices(problem, arrays)
+    if matrices is None:
+        return [None] * _count(arrays)
+    expected = _expected(problem, size)
+    return [_unfamiliar(matrix, problem, expected) for matrix in matrices]
+
+
+def _unfamiliar(matrix: NDArray[np.float64], problem: Problem, expected: "dict[str, _Range]") -> str | None:
+    """Return the first sentence that applies to a matrix."""
+    for name, value in _describe(matrix, problem).items():
+        low, high = expected[name]
+        slack = _SLACK * (high - low) + 0.01
+        below = value < low - slack and name not in _ONLY_ABOVE
+        if below or value > high + slack:
+            usual = f"{low:.2g}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:.2g} to {high:.2g}"
+            return f"{_WORDS[name]} is {value:.2g}, where it was trained on {usual}"
+    return None
+
+
+_Range = tuple[float, float]
+
+
+def _expected(problem: Problem, size: Size) -> dict[str, _Range]:
+    """Return the range of every number over instances that the problem draws."""
+    drawn = _matrices(problem, problem.sample(_REFERENCES, size, np.random.default_rng(0)))
+    assert drawn is not None  # the caller has found matrices in instances of this problem
+    found = [_describe(matrix, problem) for matrix in drawn]
+    return {name: (min(f[name] for f in found), max(f[name] for f in found)) for name in found[0]}
+
+
+def _describe(matrix: NDArray[np.float64], problem: Problem) -> dict[str, float]:
+    """Return the numbers that describe a matrix."""
+    square = problem.feature_sizes.same_items
+    return {name: measure(matrix, square) for name, measure in _MEASURES.items() if square or name in _ANY}
+
+
+def _entries(matrix: NDArray[np.float64], square: bool) -> NDArray[np.float64]:
+    """Return the entries that count: all, or all off the diagonal."""
+    return matrix[~np.eye(len(matrix), dtype=bool)] if square else matrix.ravel()
+
+
+def _spread(matrix: NDArray[np.float64], square: bool) -> float:
+    """Standard deviation in units of the mean size of an entry."""
+    entries = _entries(matrix, square)
+    scale = np.abs(entries).mean()
+    return float(entries.std() / scale) if scale > 0 else 0.0
+
+
+def _ties(matrix: NDArray[np.float64], square: bool) -> float:
+    """Share of the entries that have the most common value."""
+    entries = _entries(matrix, square)
+    return float(np.unique(entries, return_counts=True)[1].max() / entries.size)
+
+
+def _detours(matrix: NDArray[np.float64], square: bool) -> float:
+    """Share of triples i, k, j in which going through k is shorter than going straight."""
+    size = len(matrix)
+    if size < 3:
+        return 0.0
+    rng = np.random.default_rng(0)
+    i = rng.integers(0, size, _TRIPLES)
+    k = (i + rng.integers(1, size, _TRIPLES)) % size
+    j = rng.integers(0, size, _TRIPLES)
+    distinct = (j != i) & (j != k)
+    i, k, j = i[distinct], k[distinct], j[distinct]
+    straight = matrix[i, j]
+    return float((straight > (matrix[i, k] + matrix[k, j]) * (1 + 1e-9)).mean())
+
+
+def _asymmetry(matrix: NDArray[np.float64], square: bool) -> float:
+    """Mean difference between the two directions of a pair, in units of the mean size of an entry."""
+    scale = np.abs(_entries(matrix, square)).mean()
+    return float(np.abs(_entries(matrix - matrix.T, square)).mean() / scale) if scale > 0 else 0.0
+
+
+_MEASURES: dict[str, Callable[[NDArray[np.float64], bool], float]] = {
+    "detours": _detours,
+    "asymmetry": _asymmetry,
+    "ties": _ties,
+    "spread": _spread,
+}
+_ANY = frozenset(["ties", "spread"])
+_ONLY_ABOVE = frozenset(["detours", "ties"])  # fewer of them make an instance easier to tell apart
+_WORDS = {
+    "detours": "the share of steps that a detour shortens",
+    "asymmetry": "the mean difference between both directions",
+    "ties": "the share of its most common entry",
+    "spread": "the spread of its entries",
+}
+
+
+def _matrices(problem: Problem, arrays: Arrays) -> NDArray[np.float64] | None:
+    """Return the matrix that matters of every instance, (count, rows, columns), if there is one."""
+    if isinstance(problem, TourProblem):
+        return problem.travel(to_tensors(arrays)).double().numpy()
+    shape = problem.shape(problem.size(arrays))
+    fitting: list[NDArray[Any]] = [array for array in arrays.values() if array.shape[1:] == shape]
+    return np.asarray(fitting[0], dtype=np.float64) if fitting else None
+
+
+def _count(arrays: Arrays) -> int:
+    return len(next(iter(arrays.values())))
