@@ -36,15 +36,15 @@ def run_fused(mixer: EdgeMixer, edges: Tensor, scores: Tensor) -> tuple[Tensor, 
 def gradients(
     mixer: EdgeMixer, edges: Tensor, scores: Tensor, seeds: tuple[Tensor, ...], is_fused: bool
 ) -> list[Tensor]:
-    """Return outputs and all gradients; the eager ones (with logits in the fused layout) in float64."""
+    """Return outputs and all gradients; those of the eager mixer in float64."""
     if not is_fused:
         mixer, edges, scores = copy.deepcopy(mixer).double(), edges.double(), scores.double()
     edges, scores = edges.detach().requires_grad_(), scores.detach().requires_grad_()
     if is_fused:
         new, logits = run_fused(mixer, edges, scores)
     else:
-        new, logits = mixer(edges, scores.permute(0, 2, 3, 1))
-        logits = logits.permute(0, 3, 1, 2)
+        assert not fused.supports(edges, mixer.heads)
+        new, logits = mixer(edges, scores)
     inputs = [edges, scores, *(mixer.get_parameter(name) for name in names)]
     grads = torch.autograd.grad([new, logits], inputs, [seed.to(new.dtype) for seed in seeds])
     return [new.detach(), logits.detach(), *grads]
@@ -82,7 +82,7 @@ def test_edge_far_from_zero_mean() -> None:
     mixer, edges, scores = make(2, 5, 5, 64, 8)
     edges = (edges.float() + 100).to(dtype)
     new = run_fused(mixer, edges, scores)[0].detach()
-    reference, _ = copy.deepcopy(mixer).double()(edges.double(), scores.double().permute(0, 2, 3, 1))
+    reference, _ = copy.deepcopy(mixer).double()(edges.double(), scores.double())
     assert relative_error(new.double() - edges.double(), (reference - edges.double()).detach()) < 0.1
 
 
@@ -94,6 +94,14 @@ def test_strided_inputs_mixed_dtypes_and_repeats() -> None:
     again = run_fused(mixer, strided[0], strided[1].transpose(0, 1))
     assert torch.equal(expected[0], again[0])
     assert torch.equal(expected[1], again[1])
+
+
+@needs_kernels
+def test_no_edges() -> None:
+    mixer, edges, scores = make(2, 3, 4, 32, 4)
+    values = gradients(mixer, edges[:0], scores[:0], (edges[:0], torch.cat([scores, scores], 1)[:0]), True)
+    assert values[0].shape == (0, 3, 4, 32)
+    assert all(not value.any() for value in values)
 
 
 @needs_kernels

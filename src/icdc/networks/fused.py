@@ -1,16 +1,13 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # (triton reads the annotations of its kernels, and knows no others than constexpr)
-"""`EdgeMixer` as one GPU kernel forward and one backward, so that no hidden layer ever reaches device memory.
+"""`EdgeMixer` as one GPU kernel forward and one backward: no hidden layer ever reaches device memory.
 
 The layer norm's scale and shift are folded into the first linear map, whose bias becomes the weight of two
 further "scores" that are always one (a coarse and a fine part: the bias keeps its precision in bfloat16). So
-
-    hidden = gelu(x̂ W₁ᵀ + s W₂ᵀ),    (update, logits) = hidden W₃ᵀ + b,
-
-with x̂ the standardised edge state and s the padded scores. The backward pass computes all of this again from
-the saved inputs. Both passes take the hidden units in two halves, for want of registers. Each program walks
-over many tiles of edges and keeps its share of the weight gradients in registers; the shares are summed in a
-fixed order afterwards, so that results do not vary from run to run.
+hidden = gelu(x̂ W₁ᵀ + s W₂ᵀ) and (update, logits) = hidden W₃ᵀ + b, with x̂ the standardised edge state and s
+the padded scores. The backward kernel computes this again from the saved inputs. Both take the hidden units
+in two halves, for want of registers. Each program walks over many tiles of edges and keeps its share of the
+weight gradients in registers; the shares are added in a fixed order: results do not vary from run to run.
 """
 
 import math
@@ -28,29 +25,30 @@ try:
 except ImportError:  # a build of torch without a GPU comes without triton
     triton, constexpr = None, int
 
-EPS = 1e-5
 WIDTHS, HEADS = (32, 64), (4, 8, 16)
+_jit: Callable[[Callable[..., Any]], Any] = (lambda kernel: kernel) if triton is None else triton.jit
+ENABLED = True  # a benchmark may turn the kernels off
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # kernels run in Python, on tensors of the CPU
 
 
 class Launch(NamedTuple):
-    """How a kernel is launched: edges per tile, warps per program, programs per multiprocessor, load stages.
+    """How a kernel is launched; `registers` bounds those of a thread, so that all programs fit at once."""
 
-    `registers` bounds those of a thread, so that all `programs` fit on a multiprocessor at once.
-    """
-
-    block: int
-    warps: int
-    programs: int
-    stages: int
+    block: int  # edges per tile
+    warps: int  # of 32 threads, per program
+    programs: int  # per multiprocessor
+    stages: int  # loads under way, 1 for no prefetching
     registers: int | None = None
 
 
+# The fastest measured on an H200 at c = 64, heads = 8 (benchmarks/fused_mixer.py --tune)
 FORWARD, BACKWARD = Launch(64, 4, 3, 1, 168), Launch(128, 8, 1, 1)
 
 
 def available(device: torch.device) -> bool:
     """Return whether the kernels run on a device: a data-centre GPU of the Hopper generation or the next."""
+    if not ENABLED:
+        return False
     if triton is None or device.type != "cuda":
         return triton is not None and INTERPRETED
     return torch.cuda.get_device_capability(device)[0] in (9, 10)
@@ -58,21 +56,17 @@ def available(device: torch.device) -> bool:
 
 def supports(edges: Tensor, heads: int) -> bool:
     """Return whether `fused_mixer` takes such an edge state (N, R, C, c) with this many heads."""
-    short = edges.dtype in (torch.bfloat16, torch.float16) or INTERPRETED
-    return short and edges.shape[-1] in WIDTHS and heads in HEADS and available(edges.device)
-
-
-def _jit(function: Callable[..., Any]) -> Any:
-    return function if triton is None else triton.jit(function)
+    kinds = (torch.float32, torch.float16) if INTERPRETED else (torch.bfloat16, torch.float16)
+    return edges.dtype in kinds and edges.shape[-1] in WIDTHS and heads in HEADS and available(edges.device)
 
 
 @_jit
-def _standardise(x, WIDTH: constexpr, EPS: constexpr):
-    """Return x (edges, c) with mean 0 and variance 1 along c, and the reciprocal deviation (edges, 1)."""
+def _standardise(x, WIDTH: constexpr):
+    """Return x (edges, c) with mean 0 and variance 1 along c, its mean and its reciprocal deviation."""
     x = x.to(tl.float32)
     middle = tl.sum(x, 1, keep_dims=True) * (1.0 / WIDTH)
     x -= middle
-    scale = tl.rsqrt(tl.sum(x * x, 1, keep_dims=True) * (1.0 / WIDTH) + EPS)
+    scale = tl.rsqrt(tl.sum(x * x, 1, keep_dims=True) * (1.0 / WIDTH) + 1e-5)
     return x * scale, middle, scale
 
 
@@ -102,9 +96,8 @@ def _weights(
     coarse = bias.to(TYPE).to(tl.float32)
     head, out = tl.arange(0, PAD)[None, :], tl.arange(0, OUT)[:, None]
     extra = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + WIDTH + head, mask=head < HEADS, other=0.0)
-    extra = tl.where(
-        head == HEADS, coarse[:, None], tl.where(head == HEADS + 1, (bias - coarse)[:, None], extra)
-    )
+    extra = tl.where(head == HEADS, coarse[:, None], extra)
+    extra = tl.where(head == HEADS + 1, (bias - coarse)[:, None], extra)
     update = tl.load(down + wide[:, None] * (2 * WIDTH) + hidden[None, :])
     logits = tl.load(down + (WIDTH + out) * (2 * WIDTH) + hidden[None, :], mask=out < 2 * HEADS, other=0.0)
     return (raw * tl.load(gain + wide)[None, :]).to(TYPE), extra.to(TYPE), update.to(TYPE), logits.to(TYPE)
@@ -130,15 +123,17 @@ def _scores(pointer, offset, mask, HEADS: constexpr, PAD: constexpr, TYPE: const
 
 @_jit
 def _hidden(x, score, weights, FAST: constexpr):
-    """Return hidden units (edges, c) and the derivatives of their GELU."""
+    """Return hidden units (edges, c), in the dtype of x̂, and the derivatives of their GELU."""
     hidden = tl.dot(x, tl.trans(weights[0]), input_precision="ieee")
-    return _gelu(tl.dot(tl.trans(score), tl.trans(weights[1]), hidden, input_precision="ieee"), FAST)
+    hidden = tl.dot(tl.trans(score), tl.trans(weights[1]), hidden, input_precision="ieee")
+    hidden, slope = _gelu(hidden, FAST)
+    return hidden.to(x.dtype), slope
 
 
 @_jit
 def _forward(
     edges, scores, gain, shift, up, up_bias, down, down_bias, new_edges, logits, cells, total,
-    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr, EPS: constexpr,
+    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr,
     ALIGN: constexpr, FAST: constexpr, BLOCK: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     kind: constexpr = edges.dtype.element_ty
@@ -153,14 +148,11 @@ def _forward(
         offset, mask = _by_head(edge, cells, total, HEADS, PAD, ALIGN)
         state = tl.load(edges + here, mask=inside, other=0.0)
         score = _scores(scores, offset, mask, HEADS, PAD, kind)
-        x, _, _ = _standardise(state, WIDTH, EPS)
-        x = x.to(kind)
+        x = _standardise(state, WIDTH)[0].to(kind)
         hidden, _ = _hidden(x, score, half_a, FAST)
-        hidden = hidden.to(kind)
         update = tl.dot(hidden, tl.trans(half_a[2]), input_precision="ieee")
         result = tl.dot(hidden, tl.trans(half_a[3]), input_precision="ieee")
         hidden, _ = _hidden(x, score, half_b, FAST)
-        hidden = hidden.to(kind)
         update = tl.dot(hidden, tl.trans(half_b[2]), update, input_precision="ieee")
         result = tl.dot(hidden, tl.trans(half_b[3]), result, input_precision="ieee")
         tl.store(new_edges + here, (update + update_bias + state.to(tl.float32)).to(kind), mask=inside)
@@ -175,7 +167,7 @@ def _backward_half(given, weights, sums, grad_x, grad_score, FAST: constexpr):
     hidden, slope = _hidden(x, score, weights, FAST)
     grad = tl.dot(into, weights[2], input_precision="ieee")
     grad = tl.dot(tl.trans(into_logits), weights[3], grad, input_precision="ieee")
-    grad, hidden = (grad * slope).to(x.dtype), hidden.to(x.dtype)
+    grad = (grad * slope).to(x.dtype)
     to_update = tl.dot(tl.trans(into), hidden, sums[2], input_precision="ieee")
     to_logits = tl.dot(tl.trans(hidden), tl.trans(into_logits), sums[3], input_precision="ieee")
     from_x = tl.dot(tl.trans(grad), x, sums[0], input_precision="ieee")
@@ -212,7 +204,7 @@ def _write_half(
 def _backward(
     edges, scores, gain, shift, up, up_bias, down, grad_new, grad_logits,
     grad_edges, grad_scores, partial, cells, total,
-    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr, EPS: constexpr,
+    WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, OUT: constexpr,
     ALIGN: constexpr, FAST: constexpr, BLOCK: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     kind: constexpr = edges.dtype.element_ty
@@ -233,7 +225,7 @@ def _backward(
         into_logits = tl.load(grad_logits + offset, mask=mask, other=0.0)
         offset, mask = _by_head(edge, cells, total, HEADS, PAD, ALIGN)
         score = _scores(scores, offset, mask, HEADS, PAD, kind)
-        x, middle, scale = _standardise(state, WIDTH, EPS)
+        x, middle, scale = _standardise(state, WIDTH)
         x = x.to(kind)
         # row HEADS of the scores is all ones: what it collects is a sum over the edges, a bias gradient
         sum_new = tl.dot(tl.trans(into), tl.trans(score), sum_new, input_precision="ieee")
@@ -276,15 +268,12 @@ def _programs(launch: Launch, edges: Tensor) -> int:
 
 def _run(kernel: Any, launch: Launch, heads: int, edges: Tensor, *tensors: Tensor) -> None:
     total, cells, width = edges.shape[:3].numel(), edges.shape[1] * edges.shape[2], edges.shape[3]
-    if total == 0:
-        return
     bound = {} if launch.registers is None else {"maxnreg": launch.registers}
-    with torch.cuda.device_of(edges):  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(edges):
         kernel[(_programs(launch, edges),)](
             edges, *tensors, cells, total, WIDTH=width, HEADS=heads, PAD=16 if heads <= 8 else 32,
-            OUT=max(16, 2 * heads), EPS=EPS, ALIGN=math.gcd(cells, 8),
-            FAST=edges.is_cuda and edges.dtype != torch.float32, BLOCK=launch.block, STAGES=launch.stages,
-            num_warps=launch.warps, **bound,
+            OUT=max(16, 2 * heads), ALIGN=math.gcd(cells, 8), BLOCK=launch.block, STAGES=launch.stages,
+            FAST=edges.is_cuda and edges.dtype != torch.float32, num_warps=launch.warps, **bound,
         )  # fmt: skip
 
 
@@ -301,8 +290,8 @@ def _mix(
 
 @_mix.register_fake
 def _like_outputs(edges: Tensor, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-    n, heads, rows, columns = scores.shape
-    return edges.new_empty(edges.shape), edges.new_empty(n, 2 * heads, rows, columns)
+    n, heads, *cells = scores.shape
+    return edges.new_empty(edges.shape), edges.new_empty(n, 2 * heads, *cells)
 
 
 @torch.library.custom_op("icdc::fused_mixer_backward", mutates_args=())
@@ -326,19 +315,18 @@ def _like_gradients(edges: Tensor, scores: Tensor, *others: Tensor) -> tuple[Ten
     return edges.new_empty(edges.shape), scores.new_empty(scores.shape), total
 
 
-def _setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:-1])
 
 
-def _differentiate(context: Any, grad_new: Tensor, grad_logits: Tensor) -> tuple[Tensor, ...]:
-    edges, scores = context.saved_tensors[:2]
-    grad_edges, grad_scores, parameters = _mix_backward(*context.saved_tensors, grad_new, grad_logits)
-    shapes = _shapes(edges.shape[-1], scores.shape[1])
+def _differentiate(ctx: Any, grad_new: Tensor, grad_logits: Tensor) -> tuple[Tensor, ...]:
+    grad_edges, grad_scores, parameters = _mix_backward(*ctx.saved_tensors, grad_new, grad_logits)
+    shapes = _shapes(grad_edges.shape[-1], grad_scores.shape[1])
     pieces = parameters.split([math.prod(shape) for shape in shapes])
     return grad_edges, grad_scores, *(p.view(shape) for p, shape in zip(pieces, shapes, strict=True))
 
 
-_mix.register_autograd(_differentiate, setup_context=_setup_context)
+_mix.register_autograd(_differentiate, setup_context=_save_inputs)
 
 
 def fused_mixer(
@@ -360,5 +348,5 @@ def fused_mixer(
     The new edge state (N, R, C, c) and attention logits (N, 2 · heads, R, C), both in the dtype of `edges`.
     """
     parameters = (norm_weight, norm_bias, up_weight, up_bias, down_weight, down_bias)
-    result: tuple[Tensor, Tensor] = _mix(edges, scores, *(p.float() for p in parameters))
-    return result
+    new_edges, logits = _mix(edges, scores, *(p.float() for p in parameters))
+    return new_edges, logits
