@@ -306,3 +306,15 @@ def test_fuzz_binary_by_flipping_bytes(
     path = tmp_path_factory.getbasetemp() / ("flipped.npy" if base is GOOD_NPY else "flipped.npz")
     path.write_bytes(content[:cut] if data.draw(st.booleans()) else content)
     read_or_refuse(path)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.uint8, np.int32, np.uint64, np.float16, np.float32, np.longdouble, ">i4", ">f8"]
+)
+def test_numbers_of_every_kind(tmp_path: Path, kind: object) -> None:
+    """Whatever NumPy calls a number is read; integers as integers, reals as float64."""
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(6).reshape(3, 2).astype(kind))  # type: ignore[call-overload]
+    (instance,) = read_instances(path)
+    assert instance.arrays["durations"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert instance.integral == (np.dtype(kind).kind in "iu")  # type: ignore[call-overload]
