@@ -47,10 +47,8 @@ FORWARD, BACKWARD = Launch(64, 4, 3, 1, 168), Launch(128, 8, 1, 1)
 
 def available(device: torch.device) -> bool:
     """Return whether the kernels run on a device: a data-centre GPU of the Hopper generation or the next."""
-    if not ENABLED:
-        return False
-    if triton is None or device.type != "cuda":
-        return triton is not None and INTERPRETED
+    if device.type != "cuda" or not ENABLED or triton is None:
+        return INTERPRETED and ENABLED and triton is not None
     return torch.cuda.get_device_capability(device)[0] in (9, 10)
 
 
@@ -226,12 +224,11 @@ def _backward(
         offset, mask = _by_head(edge, cells, total, HEADS, PAD, ALIGN)
         score = _scores(scores, offset, mask, HEADS, PAD, kind)
         x, middle, scale = _standardise(state, WIDTH)
-        x = x.to(kind)
         # row HEADS of the scores is all ones: what it collects is a sum over the edges, a bias gradient
         sum_new = tl.dot(tl.trans(into), tl.trans(score), sum_new, input_precision="ieee")
         sum_logits += tl.sum(tl.reshape(into_logits.to(tl.float32), (OUT, BLOCK // ALIGN, ALIGN)), 2)
         grad_x, grad_score = tl.zeros((BLOCK, WIDTH), tl.float32), tl.zeros((BLOCK, PAD), tl.float32)
-        given = (x, score, into, into_logits)
+        given = (x.to(kind), score, into, into_logits)
         sums_a, grad_x, grad_score = _backward_half(given, half_a, sums_a, grad_x, grad_score, FAST)
         sums_b, grad_x, grad_score = _backward_half(given, half_b, sums_b, grad_x, grad_score, FAST)
         tl.store(grad_scores + offset, tl.trans(grad_score).to(grad_scores.dtype.element_ty), mask=mask)
