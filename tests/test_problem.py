@@ -1,0 +1,65 @@
+"""The helpers of the contract: tensors of instances, what a choice picks, its matrix, repeated features."""
+
+import numpy as np
+import pytest
+import torch
+
+from icdc.problem import Features, Problem, one_hot, picked, to_tensors
+
+
+def test_arrays_keep_their_values_exactly() -> None:
+    """Integers become int64, so that costs of whole numbers stay whole; reals become float64."""
+    tensors = to_tensors(
+        {
+            "small": np.array([[200, 255]], dtype=np.uint8),
+            "large": np.array([[2**62 + 1]]),
+            "single": np.array([[0.1]], dtype=np.float32),
+            "flipped": np.arange(6).reshape(2, 3).T,
+        }
+    )
+    assert {name: tensor.dtype for name, tensor in tensors.items()} == {
+        "small": torch.int64,
+        "large": torch.int64,
+        "single": torch.float64,
+        "flipped": torch.int64,
+    }
+    assert tensors["small"].sum().item() == 455
+    assert tensors["large"].item() == 2**62 + 1
+    assert tensors["flipped"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_picked_is_the_entry_each_row_chose() -> None:
+    """matrix[b, r, choice[b, k, r]] for every instance, solution and row."""
+    matrix, choice = torch.randn(2, 3, 4), torch.randint(0, 4, (2, 5, 3))
+    found = picked(matrix, choice)
+    for b in range(2):
+        for k in range(5):
+            for r in range(3):
+                assert found[b, k, r] == matrix[b, r, choice[b, k, r]]
+
+
+def test_one_hot_has_one_1_in_each_row() -> None:
+    """The matrix of a choice, float32, with any leading axes."""
+    matrix = one_hot(torch.tensor([[2, 0], [1, 1]]), 3)
+    assert matrix.dtype == torch.float32
+    assert matrix.tolist() == [[[0, 0, 1], [1, 0, 0]], [[0, 1, 0], [0, 1, 0]]]
+    assert one_hot(torch.zeros(4, 5, 6, dtype=torch.long), 7).shape == (4, 5, 6, 7)
+
+
+def test_features_repeat_instance_by_instance() -> None:
+    """Each instance several times in a row, in every part that is there."""
+    features = Features(torch.randn(2, 3, 4, 1), rows=torch.randn(2, 3, 2))
+    twice = features.repeat(2)
+    assert torch.equal(twice.relations[1], features.relations[0])
+    assert torch.equal(twice.relations[2], features.relations[1])
+    assert twice.rows is not None
+    assert features.rows is not None
+    assert torch.equal(twice.rows[3], features.rows[1])
+    assert twice.columns is None
+    assert features.repeat(1) is features
+
+
+def test_a_problem_must_be_filled_in() -> None:
+    """The contract itself cannot be used, and says what is missing."""
+    with pytest.raises(TypeError, match="abstract"):
+        Problem()  # type: ignore[abstract]
