@@ -55,8 +55,8 @@ def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
 def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Solve min Σ C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, x ≥ 0 for a block of instances.
 
-    Return the dual prices (block, machines) of the loads. They are non-negative and sum to one by construction; if the solver fails they are equal, which is
-    valid.
+    Return the dual prices (block, machines) of the loads. They are non-negative and sum to one by
+    construction; if the solver fails they are equal, which is valid.
     """
     block, jobs, machines = times.shape
     scale = times.max((1, 2), keepdims=True)
