@@ -40,13 +40,6 @@ def test_every_dependency_is_pinned_to_a_version_that_is_allowed() -> None:
     assert pinned["torch"] == Version("2.13.0")
 
 
-def test_what_is_installed_is_what_is_pinned() -> None:
-    installed = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "typer", "matplotlib")}
-    assert {name: Version(version).public for name, version in installed.items()} == {
-        name: str(pins()[name]) for name in installed
-    }
-
-
 def test_the_extras_are_the_documented_ones() -> None:
     assert {"exact", "pyvrp", "lkh", "dev"} <= set(PROJECT["optional-dependencies"])
 
