@@ -90,12 +90,16 @@ def test_a_cost_below_a_proven_optimum_is_reported(dataset: Dataset) -> None:
     assert summarise(evaluate(raised, Scripted(dataset.choice), "scripted")).below == 1
 
 
-def test_without_references_there_are_costs_only(dataset: Dataset) -> None:
+def test_without_references_there_is_a_gap_to_the_bound(dataset: Dataset) -> None:
     assert dataset.choice is not None
     bare = replace(dataset, reference=None, proven=None)
     row = summarise(evaluate(bare, Scripted(dataset.choice), "scripted"))
     assert row.cost is not None
     assert (row.gap, row.optimal, row.symmetric_gap) == (None, None, None)
+    lower = dataset.problem.lower_bound(dataset.arrays)
+    assert lower is not None
+    assert row.gap_at_most == pytest.approx(100 * (row.cost - lower.mean()) / lower.mean())
+    assert f"≤ {row.gap_at_most:.3f}" in as_text([row])
 
 
 def test_the_interval_covers_the_true_gap_about_as_often_as_it_says() -> None:

@@ -30,6 +30,7 @@ _TOLERANCE = 1e-9
 class Summary:
     """One row of the table; gaps and shares in %, None where there are no references.
 
+    gap_at_most : where there are none, the gap to the problem's lower bounds; the true one is no greater.
     gap_low, gap_high : ends of the 95 % confidence interval of the gap.
     optimal : share of the instances with a proven optimum on which it was reached.
     below : instances with a cost below a proven optimum; anything but 0 means that something is broken.
@@ -45,6 +46,7 @@ class Summary:
     gap: float | None
     gap_low: float | None
     gap_high: float | None
+    gap_at_most: float | None
     symmetric_gap: float | None
     optimal: float | None
     feasible: float
@@ -116,11 +118,14 @@ def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
     proven = np.array([o.reference_proven for o in solved], dtype=bool)
     slack = _TOLERANCE * np.maximum(1.0, np.abs(reference))
     known = ~np.isnan(reference)
-    gap = low = high = symmetric = optimal = None
+    gap = low = high = at_most = symmetric = optimal = None
     if known.any():
         a, b = float(cost[known].mean()), float(reference[known].mean())
         gap, symmetric = _ratio(a - b, b, 100.0), _ratio(a - b, a + b, 200.0)
         low, high = gap_interval(cost[known], reference[known], resamples)
+    elif solved and all(outcome.bound is not None for outcome in solved):
+        lower = float(np.mean([outcome.bound for outcome in solved if outcome.bound is not None]))
+        at_most = _ratio(float(cost.mean()) - lower, lower, 100.0)
     checked = sum(outcome.reference_proven for outcome in outcomes)
     if checked:
         optimal = 100.0 * float((proven & (cost <= reference + slack)).sum()) / checked
@@ -135,6 +140,7 @@ def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
         gap=gap,
         gap_low=low,
         gap_high=high,
+        gap_at_most=at_most,
         symmetric_gap=symmetric,
         optimal=optimal,
         feasible=100.0 * len(solved) / len(outcomes),
@@ -194,6 +200,7 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
     )
     cost, feasible = check_solutions(dataset.problem, arrays, answers.choice)
     device = _device_name(getattr(solver, "device", "cpu"))
+    lower = dataset.problem.lower_bound(arrays) if dataset.reference is None else None
     outcomes = []
     for position, index in enumerate(indices):
         reference = None if dataset.reference is None else float(dataset.reference[index])
@@ -205,7 +212,7 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
                 cost=float(cost[position]) if feasible[position] else None,
                 feasible=bool(feasible[position]),
                 proven=bool(answers.proven[position]),
-                bound=float(answers.bound[position]) if np.isfinite(answers.bound[position]) else None,
+                bound=None if lower is None else float(lower[position]),
                 reference=reference if known else None,
                 reference_proven=bool(known and dataset.proven is not None and dataset.proven[index]),
                 seconds=answers.seconds / len(indices),

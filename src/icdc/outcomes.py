@@ -18,7 +18,8 @@ class Outcome:
 
     dataset, instances_sha256, solver, samples, seed, time_limit : which run it belongs to.
     cost : None where the answer was not feasible; computed by the evaluation, not by the solver.
-    bound, proven : the solver's own claims.
+    proven : whether the solver claims to have proven its answer optimal.
+    bound : the problem's lower bound, where there is no reference.
     seconds : the instance's share of the time its chunk took.
     """
 

@@ -90,7 +90,7 @@ def _rows(summaries: Sequence[Summary], with_published: bool) -> list[list[str]]
                 summary.solver,
                 str(summary.samples),
                 "–" if summary.cost is None else f"{summary.cost:,.{3 if summary.cost < 1000 else 0}f}",
-                _number(summary.gap, 3),
+                _number(summary.gap, 3) if summary.gap_at_most is None else f"≤ {summary.gap_at_most:.3f}",
                 "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
                 _number(summary.symmetric_gap, 3),
                 _number(summary.optimal, 1),

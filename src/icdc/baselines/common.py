@@ -54,14 +54,19 @@ def results(
     bound: NDArray[np.float64] | None = None,
     proven: NDArray[np.bool_] | None = None,
 ) -> Results:
-    """Score choices (count, rows) with the problem's own cost and make them results."""
+    """Score choices (count, rows) with the problem's own cost and make them results.
+
+    A cost that its lower bound reaches is proven optimal, whoever found the two.
+    """
     count = len(choice)
+    bound = np.full(count, -np.inf) if bound is None else bound
+    proven = np.zeros(count, dtype=bool) if proven is None else proven
     cost = problem.cost(to_tensors(arrays), torch.from_numpy(choice)[:, None]).squeeze(1).double().numpy()
     return Results(
         choice=choice,
         cost=cost,
-        bound=np.full(count, -np.inf) if bound is None else bound,
-        proven=np.zeros(count, dtype=bool) if proven is None else proven,
+        bound=bound,
+        proven=proven | (bound >= cost),
         seconds=seconds,
     )
 

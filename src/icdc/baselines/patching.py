@@ -31,13 +31,12 @@ class AssignmentPatching(EachInstance):
         successor = linear_sum_assignment(costs)[1].astype(np.int64)
         bound = float(assignment_bound(task.matrix[None])[0])
         cycles = _cycles(successor)
-        proven = len(cycles) == 1 and np.issubdtype(task.matrix.dtype, np.integer)
         while len(cycles) > 1:
             cycles.sort(key=len)
             one, other = cycles.pop(), cycles.pop()
             _join(costs, successor, one, other)
             cycles.append(np.concatenate([one, other]))
-        return Answer(successor, bound, bool(proven))
+        return Answer(successor, bound)
 
 
 def _cycles(successor: NDArray[np.int64]) -> list[NDArray[np.int64]]:

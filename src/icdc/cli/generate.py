@@ -34,7 +34,7 @@ def generate(
     """
     from ..data.dataset import write_dataset
     from ..data.referencing import write_referenced
-    from ..solvers import make_solver, options_of
+    from ..solvers import make_solver
 
     dataset = _drawn(problem, size, count, seed)
     if reference is None:
@@ -42,15 +42,12 @@ def generate(
         known = "with shipped references" if dataset.reference is not None else "without references"
         print(f"wrote {len(dataset)} instances to {out}, {known}", file=sys.stderr)
         return
-    options = (
-        {"processes": processes}
-        if processes > 1 and "processes" in options_of(reference.split(":")[0])
-        else {}
-    )
-    solver = make_solver(reference, **options)
+    solver = make_solver(reference, **({"processes": processes} if processes > 1 else {}))
+    # with several processes larger blocks, since every block starts them anew
+    block = 32 if processes == 1 else 128 * processes
     with progress("solving for references") as advance:
         finished = write_referenced(
-            out, dataset, solver, reference, time_limit=time_limit, on_progress=advance
+            out, dataset, solver, reference, time_limit=time_limit, block=block, on_progress=advance
         )
     assert finished.proven is not None
     proven = int(finished.proven.sum())
