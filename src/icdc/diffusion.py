@@ -28,7 +28,7 @@ class DiffusionConfig:
 
 
 def survival_table(steps: int, schedule: Schedule) -> Tensor:
-    """Return ᾱ_t = α_1 ⋯ α_t for t = 0 … T, float64 (T + 1,): the chance that an element was never redrawn."""
+    """Return ᾱ_t = α_1 ⋯ α_t for t = 0 … T, float64 (T + 1,): the chance that an element is never redrawn."""
     if steps < 1:
         raise UsageError(f"a diffusion needs at least one step, got {steps}")
     t = torch.arange(steps + 1, dtype=torch.float64)
@@ -37,8 +37,8 @@ def survival_table(steps: int, schedule: Schedule) -> Tensor:
         # never exactly zero, so that the posterior of a stride from T stays defined
         return (curve / curve[0]).clamp(1e-4, 1.0)
     if schedule == "linear":
-        # redrawing at a rate that grows linearly over the run, the usual 0.1 … 20; with the integral of the rate
-        # rather than a sum of β_t, few steps go as far as many
+        # redrawing at a rate that grows linearly over the run, the usual 0.1 … 20; with the integral of the
+        # rate rather than a sum of β_t, few steps go as far as many
         passed = t / steps
         return torch.exp(-(0.1 * passed + 0.5 * (20 - 0.1) * passed**2)).clamp_min(1e-4)
     raise UsageError(f"unknown noise schedule '{schedule}'; choose cosine or linear")

@@ -15,7 +15,7 @@ _GOLDEN = 0x9E3779B9
 
 
 def mix(x: Tensor) -> Tensor:
-    """Avalanche the low 32 bits of an int64 tensor: every input bit flips each output bit about half the time."""
+    """Avalanche the low 32 bits of an int64 tensor: each input bit flips every output bit half the time."""
     x = x & _WORD
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & _WORD
     x = ((x ^ (x >> 15)) * 0x846CA68B) & _WORD

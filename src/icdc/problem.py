@@ -97,7 +97,7 @@ class Problem(ABC):
 
     @abstractmethod
     def check(self, arrays: Mapping[str, Any]) -> Arrays:
-        """Validate arrays from outside and return them as stored; raise InputError with one clear sentence."""
+        """Validate arrays from outside and return them as stored; raise InputError with a clear sentence."""
 
     @abstractmethod
     def features(self, instances: Instances) -> Features:

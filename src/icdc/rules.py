@@ -20,8 +20,8 @@ NEVER = -1e9
 class Rule(ABC):
     """How a feasible solution is built from a matrix of scores, row by row.
 
-    Shapes: N solutions at once, `scores` (N, rows, columns), `mask` (N, rows, columns) bool or None (pairs the
-    instance itself permits), `first` (N,) the row that decides first where the rule leaves that open.
+    Shapes: N solutions at once, `scores` (N, rows, columns), `mask` (N, rows, columns) bool or None (pairs
+    the instance itself permits), `first` (N,) the row that decides first where the rule leaves that open.
     """
 
     @abstractmethod
@@ -127,8 +127,8 @@ class HamiltonianCycle(Rule):
 
     The state keeps the paths built so far by their ends. In the rule's own order the tour is followed from
     `first`. A mask that leaves some city without a permitted successor cannot be honoured by any greedy rule:
-    where no permitted pair is left, the mask is dropped for that decision, and the problem's own feasibility
-    check has the last word.
+    a city with no permitted successor left may go anywhere, and the problem's own feasibility check has the
+    last word.
     """
 
     def start(self, shape: tuple[int, int, int], first: Tensor, mask: Tensor | None) -> State:
@@ -153,7 +153,6 @@ class HamiltonianCycle(Rule):
 
     def allowed(self, state: State) -> Tensor:
         leaving, entering, head = state["leaving"], state["entering"], state["head"]
-        size = leaving.shape[1]
         pairs = leaving[:, :, None] & entering[:, None, :]
         closing = torch.zeros_like(pairs).scatter(2, head[:, :, None], True)
         last = (leaving.sum(1) == 1)[:, None, None]  # the decision that closes the tour
@@ -161,9 +160,7 @@ class HamiltonianCycle(Rule):
         if "mask" not in state:
             return pairs
         permitted = pairs & state["mask"]
-        kept = permitted.view(-1, size * size).any(1)[:, None, None]
-        in_row = permitted.any(2, keepdim=True)
-        return torch.where(kept & in_row, permitted, pairs)
+        return torch.where(permitted.any(2, keepdim=True), permitted, pairs)
 
     def choose(self, state: State, row: Tensor, column: Tensor) -> State:
         i, j = row[:, None], column[:, None]
