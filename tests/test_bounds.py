@@ -1,5 +1,6 @@
 """Bounds are never above the optimum, whatever the numbers, and are as good as they promise to be."""
 
+from fractions import Fraction
 from itertools import pairwise, permutations, product
 from typing import Any
 
@@ -92,3 +93,12 @@ def test_every_problem_offers_its_bound() -> None:
         assert bound is not None
         assert bound.shape == (3,)
         assert (bound > 0).all()
+
+
+def test_rounding_of_sums_never_lifts_a_bound_above_the_exact_optimum() -> None:
+    rng = np.random.default_rng(3)
+    for costs, times in zip(rng.random((150, 1, 5, 5)), rng.random((150, 1, 6, 1)), strict=True):
+        tours = ((0, *rest, 0) for rest in permutations(range(1, 5)))
+        exact = min(sum(Fraction(float(costs[0, i, j])) for i, j in pairwise(tour)) for tour in tours)
+        assert Fraction(float(assignment_bound(costs)[0])) <= exact
+        assert Fraction(float(scheduling_bound(times)[0])) <= sum(Fraction(float(t)) for t in times.ravel())
