@@ -20,9 +20,7 @@ def as_text(summaries: Sequence[Summary], with_published: bool = False) -> str:
     rows = _rows(summaries, with_published)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     # words to the left, numbers to the right
-    align: list[Callable[[str, int], str]] = [
-        str.ljust if c in (0, 1, 11) else str.rjust for c in range(len(widths))
-    ]
+    align: list[Callable[[str, int], str]] = [str.ljust if c in (0, 1, 11) else str.rjust for c in range(len(widths))]
     lines = ["  ".join(align[c](cell, widths[c]) for c, cell in enumerate(row)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
@@ -68,15 +66,16 @@ def plot_gap_against_time(summaries: Sequence[Summary], axes: Any = None) -> Any
             here.sort(key=lambda s: s.samples)
             if here:
                 seconds = [max(s.seconds_per_instance, 1e-7) for s in here]
-                panel.plot(seconds, [s.gap for s in here], marker="o", label=solver, color=f"C{number % 10}")
-        panel.set(
-            title=dataset, xlabel="seconds per instance", ylabel="gap to the reference, %", xscale="log"
-        )
+                # ten colours, and another mark for every ten solvers
+                look = {"color": f"C{number % 10}", "marker": "osD^v"[number // 10 % 5]}
+                panel.plot(seconds, [s.gap for s in here], label=solver, **look)
+        panel.set(title=dataset, xlabel="seconds per instance", ylabel="gap to the reference, %", xscale="log")
         # logarithmic, and yet with room for zero
         panel.set_yscale("symlog", linthresh=0.01)
-        panel.set_ylim(bottom=-0.002)
+        panel.set_ylim(-0.002, 2.0 * max((s.gap for s in summaries if s.gap is not None), default=1.0) + 0.01)
         panel.grid(alpha=0.3)
-        panel.legend(fontsize="small")
+        if panel.get_lines():
+            panel.legend(fontsize="small")
     return axes
 
 
