@@ -1,6 +1,9 @@
 """Milliseconds of a training step: eager, compiled, and captured, against the memory bandwidth of the device.
 
-    python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,compiled,captured]
+    python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,compiled+captured]
+
+A variant joins words by "+": `compiled` (the layers), `captured` (the steps, as CUDA graphs), `unfused` (without the
+fused kernel of the edge mixer); `eager` is none of them.
 
 Bytes a step must move are counted for the edge tensors of the network, which are nearly all of it: forward, every
 layer reads and writes its edge state once; backward, it reads both again with the gradient of the output and
@@ -18,6 +21,7 @@ from pathlib import Path
 import torch
 
 from icdc.model import pick_device
+from icdc.networks import fused
 from icdc.training import Trainer, TrainingConfig, load_config, parse_override
 
 
@@ -59,9 +63,9 @@ def clone_bytes(config: TrainingConfig, rows: int, columns: int, element: int) -
 def measure(config: TrainingConfig, variant: str, device: str, repeats: int) -> dict[str, float]:
     """Build a trainer of one variant, and time its steps."""
     begin = time.perf_counter()
-    trainer = Trainer(
-        config, device=device, capture=variant == "captured", compile_network=variant != "eager"
-    )
+    words = set(variant.split("+"))
+    fused.ENABLED = "unfused" not in words
+    trainer = Trainer(config, device=device, capture="captured" in words, compile_network="compiled" in words)
     trainer._set_up({})
     recorded = trainer.recorded[0]
     for step in (recorded.draw, recorded.make_targets, recorded.clone):
@@ -78,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="atsp-20")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--variants", default="eager,compiled,captured")
+    parser.add_argument("--variants", default="eager+unfused,eager,compiled,captured,compiled+captured")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path)

@@ -33,7 +33,7 @@ class SamplingOptions:
         does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
         samples q(x_s | X̂_0).
     order : "confidence" or "rule", the order of decisions in decoding.
-    temperature : of the decoding.
+    temperature : of the decoding, and of independent reverse steps.
     decodes : solutions decoded from each matrix of log-odds, the best of which is carried on.
     keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
     greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
@@ -183,7 +183,8 @@ def generate(
         if last or stop:
             break
         if options.reverse == "independent" or decoded is None:
-            x = diffusion.p_sample(x, log_odds.sigmoid(), t_batch, s_batch, task.density, noise)
+            p0 = (log_odds / options.temperature).sigmoid()
+            x = diffusion.p_sample(x, p0, t_batch, s_batch, task.density, noise)
         else:
             clean = one_hot(decoded.best_choice, task.columns)
             if options.reverse == "fresh":

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from ..problem import Features, FeatureSizes
 from .config import NetworkConfig
-from .denoiser import EdgeDenoiser, GatedDenoiser
+from .denoiser import EdgeDenoiser, EdgeInput, EdgeOutput, GatedDenoiser
 from .edge import EdgeLayer
 from .encoder import DualEncoder, EdgeEncoder, Encoding, relation_channels
 
@@ -38,9 +38,9 @@ class Network(nn.Module):
         logits: Tensor = self.denoiser(encoding.repeat(samples), x, t)
         return logits
 
-    def repeated_layers(self) -> list[nn.Module]:
-        """Return the layers whose shapes repeat, the units worth compiling."""
-        return [m for m in self.modules() if isinstance(m, EdgeLayer)]
+    def worth_compiling(self) -> list[nn.Module]:
+        """Return the parts that move edge tensors: the repeated layers, and what reads and writes edges."""
+        return [m for m in self.modules() if isinstance(m, EdgeLayer | EdgeInput | EdgeOutput)]
 
 
 __all__ = ["Encoding", "Network", "NetworkConfig"]

@@ -29,12 +29,31 @@ class EdgeInput(nn.Module):
         return out
 
 
+class EdgeOutput(nn.Module):
+    """Read a logit off every edge: its state and one last set of attention scores."""
+
+    def __init__(self, width: int, heads: int, edge_width: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_rows, self.norm_columns = LayerNorm(width), LayerNorm(width)
+        self.norm_edges = LayerNorm(edge_width)
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.mix = FeedForward(edge_width + heads, 2 * edge_width, 1)
+
+    def forward(self, rows: Tensor, columns: Tensor, edges: Tensor) -> Tensor:
+        """(N, R, d), (N, C, d) and (N, R, C, c) to (N, R, C)."""
+        query, key = self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns))
+        scores = head_scores(query, key, self.heads).permute(0, 2, 3, 1)
+        out: Tensor = self.mix(torch.cat([self.norm_edges(edges), scores.to(edges.dtype)], -1))
+        return out.squeeze(-1).float()
+
+
 class EdgeDenoiser(nn.Module):
     """The default: attention layers with a thin edge state; the time is added to the nodes at every layer."""
 
     def __init__(self, config: NetworkConfig, channels: int) -> None:
         super().__init__()
-        width, edge_width, self.heads = config.width, config.edge_width, config.heads
+        width, edge_width = config.width, config.edge_width
         self.input = EdgeInput(channels, edge_width, config.relations_in_denoiser)
         self.time = TimeEmbedding(width)
         self.time_maps = nn.ModuleList(nn.Linear(width, width) for _ in range(config.denoiser_layers))
@@ -45,10 +64,7 @@ class EdgeDenoiser(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, EdgeLayer)
             layer.shrink_outputs(config.encoder_layers + config.denoiser_layers)
-        self.norm_rows, self.norm_columns = LayerNorm(width), LayerNorm(width)
-        self.norm_edges = LayerNorm(edge_width)
-        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
-        self.out = FeedForward(edge_width + config.heads, 2 * edge_width, 1)
+        self.output = EdgeOutput(width, config.heads, edge_width)
 
     def forward(self, encoding: Encoding, x: Tensor, t: Tensor) -> Tensor:
         """Return logits (N, R, C) for noisy matrices x (N, R, C) at steps t (N,)."""
@@ -59,12 +75,8 @@ class EdgeDenoiser(nn.Module):
         time = self.time(t)
         for layer, time_map in zip(self.layers, self.time_maps, strict=True):
             rows, columns, edges = layer(rows, columns, edges, time_map(time))
-        scores = head_scores(
-            self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns)), self.heads
-        )
-        seen = torch.cat([self.norm_edges(edges), scores.permute(0, 2, 3, 1).to(edges.dtype)], -1)
-        out: Tensor = self.out(seen)
-        return out.squeeze(-1).float()
+        out: Tensor = self.output(rows, columns, edges)
+        return out
 
 
 class GatedDenoiser(nn.Module):

@@ -16,7 +16,7 @@ StepFunction = Callable[[], None]
 
 
 def compile_layers(layers: Iterable[nn.Module]) -> None:
-    """Compile each repeated layer for the shapes it meets; one compilation serves all layers of a shape."""
+    """Compile each layer for the shapes it meets; one compilation serves all layers of a kind and shape."""
     import torch._dynamo.config as dynamo
 
     dynamo.cache_size_limit = max(dynamo.cache_size_limit, 64)

@@ -133,6 +133,8 @@ class TrainingConfig:
             raise UsageError("sizes must name at least one size, for example [[20]]")
         if self.targets.from_improvement and not self.improvement.weight > 0:
             raise UsageError("targets.from_improvement needs a positive improvement.weight")
+        if self.improvement.weight > 0 and self.improvement.sampling.order != "rule":
+            raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ exact')
         if not 0 < self.memory.mixture <= 1:
             raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
         if self.rounds <= 0 and not self.time_limit > 0:

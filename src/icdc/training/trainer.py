@@ -123,8 +123,8 @@ class Trainer:
             self.learner.average.network.load_state_dict(weights)
         self.learner.model.network.train()
         if self.compile_network and self.device.type == "cuda":
-            compile_layers(self.learner.model.network.repeated_layers())
-            compile_layers(self.learner.average.network.repeated_layers())
+            compile_layers(self.learner.model.network.worth_compiling())
+            compile_layers(self.learner.average.network.worth_compiling())
         self.steps = [Steps(self.learner, size) for size in self.config.sizes]
         record = Capture(self._tensors, self.device, self.capture)
         self.recorded = [self._recorded(steps, record) for steps in self.steps]
