@@ -153,9 +153,7 @@ def tune(mixer: EdgeMixer) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tune", action="store_true", help="time several launches and keep the fastest")
-    parser.add_argument(
-        "--compile", action="store_true", help="time the eager mixer under torch.compile as well"
-    )
+    parser.add_argument("--compile", action="store_true", help="time the eager mixer under torch.compile as well")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.utils.deterministic.fill_uninitialized_memory = True

@@ -160,9 +160,7 @@ class TextSolution(Pmsp):
 
 class CostOfTheFirst(Atsp):
     def cost(self, instances: Instances, choice: Tensor) -> Tensor:
-        return super().cost(
-            {"distances": instances["distances"][:1].expand_as(instances["distances"])}, choice
-        )
+        return super().cost({"distances": instances["distances"][:1].expand_as(instances["distances"])}, choice)
 
 
 class FirstCityMatters(Atsp):

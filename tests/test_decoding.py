@@ -95,9 +95,7 @@ def test_masked_tours_have_total_probability_one() -> None:
     ("rule", "shape", "first", "masked"),
     [(CYCLE, (5, 5), 2, False), (CYCLE, (4, 4), 0, True), (ROWS, (3, 3), 0, False), (ROWS, (4, 2), 0, True)],
 )
-def test_samples_follow_p_hat_and_are_feasible(
-    rule: Rule, shape: tuple[int, int], first: int, masked: bool
-) -> None:
+def test_samples_follow_p_hat_and_are_feasible(rule: Rule, shape: tuple[int, int], first: int, masked: bool) -> None:
     """10,000 samples: all feasible, frequencies within a chi-square of exp(log p̂)."""
     rows, columns = shape
     count = 10000
@@ -115,9 +113,7 @@ def test_samples_follow_p_hat_and_are_feasible(
         known = [list(c) for c in itertools.product(range(columns), repeat=rows)]
     choices = torch.tensor(known)
     few = None if mask is None else mask.expand(len(choices), -1, -1)
-    p = log_probability(
-        rule, log_odds.expand(len(choices), -1, -1), choices, start[: len(choices)], few
-    ).exp()
+    p = log_probability(rule, log_odds.expand(len(choices), -1, -1), choices, start[: len(choices)], few).exp()
     number = {tuple(c): i for i, c in enumerate(known)}
     counts = torch.zeros(len(known))
     for choice in drawn.tolist():
@@ -248,8 +244,6 @@ def test_sampling_is_traceable_without_reading_values() -> None:
         keys, mask = torch.empty(3, dtype=torch.long), torch.empty(3, 5, 5, dtype=torch.bool)
     for rule, order in itertools.product((CYCLE, ROWS), ("rule", "confidence")):
         for permitted in (None, mask):
-            choice: Tensor = decode(
-                rule, log_odds, order=order, noise=Noise(keys), first=first, mask=permitted
-            )
+            choice: Tensor = decode(rule, log_odds, order=order, noise=Noise(keys), first=first, mask=permitted)
             assert choice.shape == (3, 5)
             assert log_probability(rule, log_odds, choice, first, permitted).shape == (3,)

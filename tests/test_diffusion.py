@@ -98,9 +98,7 @@ def test_posterior_is_linear_in_the_prediction(
     s = data.draw(st.integers(0, t - 1))
 
     def posterior(p: float) -> float:
-        return diffusion.posterior(
-            torch.full((1, 1, 1), xt), torch.full((1, 1, 1), p), at(t), at(s), density
-        ).item()
+        return diffusion.posterior(torch.full((1, 1, 1), xt), torch.full((1, 1, 1), p), at(t), at(s), density).item()
 
     mixed = posterior(p0)
     assert mixed == pytest.approx(p0 * posterior(1.0) + (1 - p0) * posterior(0.0), abs=1e-6)
@@ -130,9 +128,7 @@ def test_reverse_step_by_enumeration(stride: int) -> None:
     found = diffusion.posterior(xt, p0, at(t), at(s), density).flatten().tolist()
     assert sum(exact.values()) == pytest.approx(1, abs=1e-9)
     for xs, chance in exact.items():
-        assert math.prod(p if v else 1 - p for p, v in zip(found, xs, strict=True)) == pytest.approx(
-            chance, abs=1e-6
-        )
+        assert math.prod(p if v else 1 - p for p, v in zip(found, xs, strict=True)) == pytest.approx(chance, abs=1e-6)
 
 
 def test_strides_compose() -> None:
@@ -165,9 +161,7 @@ def test_schedules_go_from_clean_to_noise(schedule: Schedule, steps: int) -> Non
     assert 0 < table[-1] < 1e-3
     for density in DENSITIES:
         end = product(schedule, 0, steps, density, steps)
-        torch.testing.assert_close(
-            end, torch.tensor([[1 - density, density]] * 2).double(), atol=1e-3, rtol=0
-        )
+        torch.testing.assert_close(end, torch.tensor([[1 - density, density]] * 2).double(), atol=1e-3, rtol=0)
 
 
 def test_schedules_are_those_of_the_literature() -> None:

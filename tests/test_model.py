@@ -96,9 +96,7 @@ def test_statistics_of_batch_normalisation_are_kept_exactly(tmp_path: Path) -> N
         assert norm.running_var is not None
         norm.running_var.fill_(1e6)
     model.save(tmp_path / "m.safetensors")
-    for norm in (
-        m for m in load(tmp_path / "m.safetensors", "cpu").network.modules() if isinstance(m, type(norms[0]))
-    ):
+    for norm in (m for m in load(tmp_path / "m.safetensors", "cpu").network.modules() if isinstance(m, type(norms[0]))):
         assert norm.running_var is not None
         assert (norm.running_var == 1e6).all()
 
@@ -126,9 +124,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
 def test_a_problem_of_ones_own_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model for a user's problem names its module, and loads where that can be imported."""
-    (tmp_path / "my_own_problem.py").write_text(
-        "from icdc.problems import Atsp\n\nclass Mine(Atsp):\n    pass\n"
-    )
+    (tmp_path / "my_own_problem.py").write_text("from icdc.problems import Atsp\n\nclass Mine(Atsp):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     import my_own_problem  # type: ignore[import-not-found]
 
@@ -237,9 +233,7 @@ def test_identifiers_come_from_the_noise() -> None:
     model = Model(Atsp(), TINY)
     features = Atsp().features(to_tensors(Atsp().sample(2, (4,), np.random.default_rng(0))))
     with torch.no_grad():
-        one, two, other = (
-            model.encode(features, n).rows for n in (noise(2), noise(2), Noise(noise(4).keys[2:]))
-        )
+        one, two, other = (model.encode(features, n).rows for n in (noise(2), noise(2), Noise(noise(4).keys[2:])))
     assert torch.equal(one, two)
     assert not torch.allclose(one, other)
 

@@ -59,8 +59,6 @@ def test_the_examples_are_what_their_script_makes(tmp_path: Path) -> None:
         assert instance.problem.name == path.name[:4]
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "LICENSE", "CITATION.cff", "CONTRIBUTING.md", ".ci/run", "Makefile"]
-)
+@pytest.mark.parametrize("name", ["README.md", "LICENSE", "CITATION.cff", "CONTRIBUTING.md", ".ci/run", "Makefile"])
 def test_files_people_look_for(name: str) -> None:
     assert (ROOT / name).stat().st_size > 0

@@ -218,9 +218,7 @@ def test_a_mask_that_permits_everything_changes_nothing(size: int, seed: int) ->
     choice = CYCLE.follow(scores, first)
     assert torch.equal(CYCLE.follow(scores, first, everything), choice)
     assert torch.equal(CYCLE.by_confidence(scores, everything), CYCLE.by_confidence(scores))
-    assert torch.equal(
-        CYCLE.allowed_along(choice, size, first, everything), CYCLE.allowed_along(choice, size, first)
-    )
+    assert torch.equal(CYCLE.allowed_along(choice, size, first, everything), CYCLE.allowed_along(choice, size, first))
 
 
 def test_a_cycle_needs_a_square_matrix() -> None:

@@ -54,9 +54,7 @@ def keys(instance_numbers: list[int], samples: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("options", WAYS)
 @pytest.mark.parametrize(("problem", "size"), [(ATSP, (5,)), (ATSP, (2,)), (PMSP, (4, 3)), (PMSP, (1, 1))])
-def test_every_way_of_sampling_is_sound(
-    options: SamplingOptions, problem: Problem, size: tuple[int, ...]
-) -> None:
+def test_every_way_of_sampling_is_sound(options: SamplingOptions, problem: Problem, size: tuple[int, ...]) -> None:
     """Solutions are feasible, costs are theirs, shapes are as promised, a chain is no worse than its end."""
     batch = instances(problem, 3, size)
     task = Task(problem, batch)
@@ -84,9 +82,7 @@ def test_every_way_of_sampling_is_sound(
 def test_the_chain_keeps_more_than_its_end() -> None:
     """On some trajectory the best solution is met before the last step, so that keeping it matters."""
     batch = instances(ATSP, 6, (7,))
-    made = generate(
-        toy(batch, 8), Task(ATSP, batch), DIFFUSION, Noise(keys(list(range(6)), 8)), SamplingOptions(8)
-    )
+    made = generate(toy(batch, 8), Task(ATSP, batch), DIFFUSION, Noise(keys(list(range(6)), 8)), SamplingOptions(8))
     assert (made.cost < made.last_cost).any()
 
 
@@ -107,9 +103,7 @@ def test_seeds_repeat_and_differ() -> None:
 
     def run(seed: int) -> Tensor:
         noise = Noise(keys([0, 1, 2, 3], 6, seed))
-        return generate(
-            toy(batch, 6), Task(ATSP, batch), DIFFUSION, noise, SamplingOptions(4, temperature=2.0)
-        ).choice
+        return generate(toy(batch, 6), Task(ATSP, batch), DIFFUSION, noise, SamplingOptions(4, temperature=2.0)).choice
 
     assert torch.equal(run(0), run(0))
     assert not torch.equal(run(0), run(1))
@@ -181,9 +175,7 @@ def test_a_callback_ends_it_early_with_an_answer(options: SamplingOptions, stop_
         steps.append(step)
         return len(steps) == stop_at
 
-    made = generate(
-        toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), options, callback=stop
-    )
+    made = generate(toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), options, callback=stop)
     assert len(steps) == stop_at
     assert ATSP.feasible(batch, made.choice).all()
     assert torch.equal(ATSP.cost(batch, made.choice), made.cost)
@@ -270,9 +262,7 @@ def test_sampling_stops_at_the_mask() -> None:
     assert torch.equal(repeated[1], problem.mask(batch)[0])
 
 
-@pytest.mark.parametrize(
-    ("encoder", "denoiser"), list(itertools.product(("edge", "dual"), ("edge", "gated")))
-)
+@pytest.mark.parametrize(("encoder", "denoiser"), list(itertools.product(("edge", "dual"), ("edge", "gated"))))
 def test_a_network_samples_alike_in_any_batch(encoder: str, denoiser: str) -> None:
     """With real weights, too, an instance's solutions are its own."""
     network = NetworkConfig(

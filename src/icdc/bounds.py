@@ -39,9 +39,7 @@ def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
     Integer data: rounded up.
     """
     times = durations.astype(np.float64)
-    prices = np.concatenate(
-        [_machine_prices(times[start : start + _BLOCK]) for start in range(0, len(times), _BLOCK)]
-    )
+    prices = np.concatenate([_machine_prices(times[start : start + _BLOCK]) for start in range(0, len(times), _BLOCK)])
     jobs = durations.shape[1]
     priced = (prices[:, None, :] * times).min(2).sum(1)
     priced = priced - 4 * jobs * _EPSILON * priced
@@ -64,9 +62,7 @@ def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     # variables: x of every cell (instance, job, machine), then the makespan of every instance
     cell = np.arange(times.size)
     variables = times.size + block
-    assigned: Any = sparse.csr_array(
-        (np.ones(times.size), (cell // machines, cell)), shape=(block * jobs, variables)
-    )
+    assigned: Any = sparse.csr_array((np.ones(times.size), (cell // machines, cell)), shape=(block * jobs, variables))
     machine = np.arange(block * machines)
     load_row = np.concatenate([cell // (jobs * machines) * machines + cell % machines, machine])
     load_column = np.concatenate([cell, times.size + machine // machines])

@@ -200,9 +200,7 @@ class _Kit:
             if not torch.allclose(expected, found, rtol=1e-3, atol=1e-3):
                 raise _Wrong(f"the {name} do not follow when rows and columns are reordered")
 
-    def _permuted(
-        self, array: NDArray[Any], row: NDArray[np.int64], column: NDArray[np.int64]
-    ) -> NDArray[Any]:
+    def _permuted(self, array: NDArray[Any], row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[Any]:
         """Reorder every axis (after the first) that is as long as the rows, or the columns, are many."""
         for axis in range(1, array.ndim):
             if array.shape[axis] == self.rows:
@@ -253,9 +251,7 @@ class _Kit:
                 bad = choice.view(self.count, tries, self.rows)[~good][0].tolist()
                 raise _Wrong(f"in the order '{order}' the rule built {bad}, which feasible refuses")
         anything = random_choice(self.problem.rule, (self.rows, self.columns), noise, spread)
-        if not bool(
-            self.problem.feasible(self.instances_, anything.view(self.count, tries, self.rows)).all()
-        ):
+        if not bool(self.problem.feasible(self.instances_, anything.view(self.count, tries, self.rows)).all()):
             raise _Wrong("a solution drawn at random is one that feasible refuses")
 
     def probabilities(self) -> None:
@@ -281,9 +277,7 @@ class _Kit:
         )
 
     def _log_odds(self, index: int) -> Tensor:
-        return Noise(fold(root_key(self.seed), torch.arange(self.count))).normal(self.rows, self.columns)[
-            index
-        ]
+        return Noise(fold(root_key(self.seed), torch.arange(self.count))).normal(self.rows, self.columns)[index]
 
     def frequencies(self) -> None:
         tries, mask = 2000, self.problem.mask(self.instances_)
@@ -362,9 +356,7 @@ class _Kit:
         for i, solutions in enumerate(self.solutions):
             best = float(self.problem.cost(_only(self.instances_, i), solutions[None]).min())
             if bound[i] > best + 1e-9 * abs(best):
-                raise _Wrong(
-                    f"instance {i} has a solution of cost {best:.10g}, below its bound {bound[i]:.10g}"
-                )
+                raise _Wrong(f"instance {i} has a solution of cost {best:.10g}, below its bound {bound[i]:.10g}")
 
     def device(self) -> None:
         tries = 1000

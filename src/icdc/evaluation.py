@@ -195,9 +195,7 @@ def _warm_up(dataset: Dataset, solver: Solver) -> None:
 def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[int]) -> list[Outcome]:
     arrays = {name: array[indices] for name, array in dataset.arrays.items()}
     limit = None if run["time_limit"] is None else run["time_limit"] * len(indices)
-    answers = solver.solve(
-        dataset.problem, arrays, samples=run["samples"], seed=run["seed"], time_limit=limit
-    )
+    answers = solver.solve(dataset.problem, arrays, samples=run["samples"], seed=run["seed"], time_limit=limit)
     cost, feasible = check_solutions(dataset.problem, arrays, answers.choice)
     device = _device_name(getattr(solver, "device", "cpu"))
     lower = dataset.problem.lower_bound(arrays) if dataset.reference is None else None

@@ -127,9 +127,7 @@ def load(name: str | os.PathLike[str], device: str = "auto") -> Model:
     shipped = str(name) in available()
     model = Model(problem, config, name=str(name) if shipped else str(path), card=card)
     try:
-        model.network.load_state_dict(
-            {k: v.float() if v.is_floating_point() else v for k, v in state.items()}
-        )
+        model.network.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
     except RuntimeError as error:
         raise InputError(f"the weights in {path} do not fit the network it describes") from error
     model.network.eval()
@@ -189,9 +187,7 @@ def default_for(problem: str, size: Size) -> str:
             candidate = (distance, -float(sum(known)), name)
             best = candidate if best is None else min(best, candidate)
     if best is None:
-        raise UsageError(
-            f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE"
-        )
+        raise UsageError(f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE")
     return best[2]
 
 
@@ -217,9 +213,7 @@ def _path_of(name: str | os.PathLike[str]) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    raise UsageError(
-        f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path"
-    )
+    raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")
 
 
 def _read(path: Path, weights: bool) -> tuple[dict[str, str], dict[str, Tensor]]:

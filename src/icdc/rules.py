@@ -66,9 +66,7 @@ class Rule(ABC):
             state = self.choose(state, row, column)
         return choice
 
-    def allowed_along(
-        self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
+    def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the columns each row could have taken at its turn while `choice` was built.
 
         In the rule's own order, beginning at `first`; (N, rows, columns) bool, indexed by row, not by turn.
@@ -114,9 +112,7 @@ class OneColumnPerRow(Rule):
         # rows do not constrain each other, so the order of decisions cannot change them
         return self.follow(scores, scores.new_zeros(0, dtype=torch.long), mask)
 
-    def allowed_along(
-        self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
+    def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:
             return mask
         return torch.ones(*choice.shape, columns, dtype=torch.bool, device=choice.device)
@@ -215,9 +211,7 @@ class HamiltonianCycle(Rule):
         first = open_end.argmin(1, keepdim=True) if size > 1 else torch.zeros_like(choice)
         return choice.scatter(1, tail.gather(1, first), first)
 
-    def allowed_along(
-        self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
+    def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:
             return super().allowed_along(choice, columns, first, mask)
         turn = positions(choice, first)

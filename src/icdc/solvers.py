@@ -25,22 +25,14 @@ SOLVERS: dict[str, Entry] = {
     "icdc": Entry("icdc.solving:DiffusionSolver", "any trained", "the learned diffusion model"),
     "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
     "cpsat": Entry("icdc.baselines.cpsat:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
-    "highs": Entry(
-        "icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"
-    ),
+    "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),
     "scip": Entry("icdc.baselines.mip:Scip", "pmsp, tours", "the paper's MIP through SCIP, exact", "exact"),
-    "cplex": Entry(
-        "icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"
-    ),
+    "cplex": Entry("icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"),
     "sjf": Entry(
         "icdc.baselines.scheduling:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"
     ),
-    "ect": Entry(
-        "icdc.baselines.scheduling:EarliestCompletion", "pmsp", "list scheduling by earliest completion"
-    ),
-    "lpt": Entry(
-        "icdc.baselines.scheduling:LongestFirst", "pmsp", "longest jobs first, each to earliest completion"
-    ),
+    "ect": Entry("icdc.baselines.scheduling:EarliestCompletion", "pmsp", "list scheduling by earliest completion"),
+    "lpt": Entry("icdc.baselines.scheduling:LongestFirst", "pmsp", "longest jobs first, each to earliest completion"),
     "ga": Entry("icdc.baselines.genetic:GeneticAlgorithm", "pmsp", "genetic algorithm"),
     "pso": Entry("icdc.baselines.swarm:ParticleSwarm", "pmsp", "particle swarm"),
     "nn": Entry("icdc.baselines.construction:NearestNeighbour", "tours", "nearest neighbour"),
@@ -51,9 +43,7 @@ SOLVERS: dict[str, Entry] = {
     ),
     "lkh": Entry("icdc.baselines.lkh:Lkh", "tours", "LKH-3 through elkai (non-commercial licence)", "lkh"),
     "pyvrp": Entry("icdc.baselines.vrp:PyVrp", "tours", "PyVRP, iterated local search", "pyvrp"),
-    "routing": Entry(
-        "icdc.baselines.routing:Routing", "tours", "OR-Tools routing, guided local search", "exact"
-    ),
+    "routing": Entry("icdc.baselines.routing:Routing", "tours", "OR-Tools routing, guided local search", "exact"),
 }
 
 

@@ -61,9 +61,7 @@ def test_each_is_a_solver_and_says_what_it_cannot_do(name: str) -> None:
     assert any(solver.supports(get_problem(problem)) for problem in ("pmsp", "atsp"))
 
 
-@pytest.mark.parametrize(
-    "name", ["random", "ga:iterations=15", "pso:iterations=15", "lkh", "pyvrp:iterations=20"]
-)
+@pytest.mark.parametrize("name", ["random", "ga:iterations=15", "pso:iterations=15", "lkh", "pyvrp:iterations=20"])
 def test_an_instance_is_answered_alike_in_any_batch(name: str) -> None:
     solver = make_solver(name)
     problem = get_problem("pmsp" if solver.supports(get_problem("pmsp")) else "atsp")
@@ -86,16 +84,12 @@ def test_more_samples_are_never_worse(name: str) -> None:
     assert costs[2].mean() < costs[0].mean()
 
 
-@pytest.mark.parametrize(
-    "name", ["cpsat", "scip", "highs", "pyvrp:iterations=1000000", "routing:seconds=5", "lkh"]
-)
+@pytest.mark.parametrize("name", ["cpsat", "scip", "highs", "pyvrp:iterations=1000000", "routing:seconds=5", "lkh"])
 def test_the_time_limit_of_a_batch_is_kept_and_answers_stay_feasible(name: str) -> None:
     problem = get_problem("atsp")
     arrays = problem.sample(3, (40,), np.random.default_rng(3))
     solver = make_solver(name)
-    solver.solve(
-        problem, {"distances": arrays["distances"][:1, :5, :5]}, time_limit=0.1
-    )  # loads what it needs
+    solver.solve(problem, {"distances": arrays["distances"][:1, :5, :5]}, time_limit=0.1)  # loads what it needs
     started = time.perf_counter()
     results = solver.solve(problem, arrays, time_limit=0.6)
     assert time.perf_counter() - started < 6.0

@@ -90,10 +90,7 @@ def test_reals_as_integers_keep_costs_within_the_stated_error(matrix: NDArray[np
     successor = np.array([1, 2, 3, 4, 0])
     real = matrix[np.arange(5), successor].sum()
     assert integers.values.min() >= 0
-    assert (
-        abs(integers.cost(float(integers.values[np.arange(5), successor].sum())) - real)
-        <= integers.error + 1e-9
-    )
+    assert abs(integers.cost(float(integers.values[np.arange(5), successor].sum())) - real) <= integers.error + 1e-9
 
 
 def test_integers_that_fit_are_left_exact() -> None:

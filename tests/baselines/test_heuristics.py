@@ -105,8 +105,7 @@ def test_heuristics_stand_in_the_expected_order() -> None:
     problem = get_problem("atsp")
     arrays = problem.sample(60, (20,), np.random.default_rng(4))
     mean = {
-        n: make_solver(n).solve(problem, arrays).cost.mean()
-        for n in ("random", "nn", "ni", "fi", "patching", "lkh")
+        n: make_solver(n).solve(problem, arrays).cost.mean() for n in ("random", "nn", "ni", "fi", "patching", "lkh")
     }
     assert mean["random"] > mean["nn"] > mean["ni"] > mean["fi"] > mean["patching"] > mean["lkh"]
 

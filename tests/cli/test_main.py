@@ -25,9 +25,7 @@ def test_help_does_not_import_torch() -> None:
 
 
 def test_python_dash_m() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "icdc", "--version"], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-m", "icdc", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == f"icdc {__version__}\n"
 
 

@@ -18,9 +18,7 @@ from icdc.problem import Arrays, Problem
 from icdc.problems import get_problem
 from icdc.solver import Results
 
-KEYS = (
-    "problem instance objective solution feasible bound gap samples seconds seed solver model version".split()
-)
+KEYS = "problem instance objective solution feasible bound gap samples seconds seed solver model version".split()
 
 
 class FakeSolver:
@@ -148,9 +146,7 @@ def test_standard_input(icdc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(ran.out)["instance"] == "stdin"
 
 
-def test_a_start_is_never_made_worse(
-    icdc: Any, offer: Callable[[type], None], shop: Path, tmp_path: Path
-) -> None:
+def test_a_start_is_never_made_worse(icdc: Any, offer: Callable[[type], None], shop: Path, tmp_path: Path) -> None:
     offer(FakeSolver)
     start = tmp_path / "start.csv"
     best = json.loads(icdc("solve", shop, "--solver", "cpsat", "--json", "--out", start).out)
@@ -160,9 +156,7 @@ def test_a_start_is_never_made_worse(
     assert (kept["objective"], kept["solution"]) == (best["objective"], best["solution"])
 
 
-def test_the_learned_solver_begins_from_a_start(
-    icdc: Any, shop: Path, tmp_path: Path, models: dict[str, Path]
-) -> None:
+def test_the_learned_solver_begins_from_a_start(icdc: Any, shop: Path, tmp_path: Path, models: dict[str, Path]) -> None:
     start = tmp_path / "start.json"
     best = json.loads(icdc("solve", shop, "--solver", "cpsat", "--json", "--out", start).out)
     options = ("--model", models["pmsp"], "--samples", 1, "--steps", 1, "--json")
@@ -180,9 +174,7 @@ def test_solution_files_verify(icdc: Any, cities: Path, tmp_path: Path, ending: 
 
 
 def test_several_answers_get_numbered_files(icdc: Any, shop: Path, tmp_path: Path) -> None:
-    ran = icdc(
-        "solve", shop, shop, "--solver", "ect", "--out", tmp_path / "a.txt", "--plot", tmp_path / "p.svg"
-    )
+    ran = icdc("solve", shop, shop, "--solver", "ect", "--out", tmp_path / "a.txt", "--plot", tmp_path / "p.svg")
     assert ran.code == 0
     assert {"a-0.txt", "a-1.txt", "p-0.svg", "p-1.svg"} <= {p.name for p in tmp_path.iterdir()}
 
@@ -197,9 +189,7 @@ def test_an_animation(icdc: Any, cities: Path, models: dict[str, Path], tmp_path
     assert "only the learned solver can be animated" in refused.err
 
 
-def test_time_is_spent_and_not_overspent(
-    icdc: Any, cities: Path, models: dict[str, Path], tmp_path: Path
-) -> None:
+def test_time_is_spent_and_not_overspent(icdc: Any, cities: Path, models: dict[str, Path], tmp_path: Path) -> None:
     # three equal jobs on two machines: the bound of 3 cannot be met, so the search goes on to the end
     path = tmp_path / "equal.csv"
     path.write_text("2,2\n2,2\n2,2\n")
@@ -254,9 +244,7 @@ def test_a_size_the_model_was_not_trained_on(icdc: Any, tmp_path: Path, models: 
     assert "size 3×2 is not one it was trained on (6×3)" in ran.err
 
 
-@pytest.mark.parametrize(
-    "content", ["1,2\n3\n", "1,2\n3,nan\n5,6", "1,2\n3,x\n5,6", "1,2\n3,-4\n5,6", "", "\0"]
-)
+@pytest.mark.parametrize("content", ["1,2\n3\n", "1,2\n3,nan\n5,6", "1,2\n3,x\n5,6", "1,2\n3,-4\n5,6", "", "\0"])
 def test_bad_input_is_one_sentence_and_exit_3(icdc: Any, tmp_path: Path, shop: Path, content: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(content)
@@ -279,9 +267,7 @@ def test_a_start_that_does_not_fit(icdc: Any, shop: Path, tmp_path: Path) -> Non
     assert "the solution has 3 entries where the instance needs 6" in ran.err
 
 
-def test_nothing_feasible_is_exit_4(
-    icdc: Any, offer: Callable[[type], None], cities: Path, shop: Path
-) -> None:
+def test_nothing_feasible_is_exit_4(icdc: Any, offer: Callable[[type], None], cities: Path, shop: Path) -> None:
     offer(FakeSolver)
     ran = icdc("solve", cities, "--problem", "atsp", "--solver", "fake", "--json")
     assert ran.code == 4
@@ -312,9 +298,7 @@ def test_an_unexpected_error_is_exit_1(
     assert "Traceback" in icdc("solve", shop, "--solver", "fake").err
 
 
-def test_an_interrupted_batch_prints_what_it_has(
-    icdc: Any, offer: Callable[[type], None], tmp_path: Path
-) -> None:
+def test_an_interrupted_batch_prints_what_it_has(icdc: Any, offer: Callable[[type], None], tmp_path: Path) -> None:
     class Impatient(FakeSolver):
         def solve(self, problem: Problem, arrays: Arrays, *, callback: Any = None, **_: Any) -> Results:  # type: ignore[override]
             found = super().solve(problem, arrays)

@@ -52,9 +52,7 @@ def test_json(icdc: Any, ring: Path, tmp_path: Path) -> None:
         ("", "the file is empty"),
     ],
 )
-def test_what_is_wrong_with_a_solution(
-    icdc: Any, ring: Path, tmp_path: Path, solution: str, sentence: str
-) -> None:
+def test_what_is_wrong_with_a_solution(icdc: Any, ring: Path, tmp_path: Path, solution: str, sentence: str) -> None:
     path = tmp_path / "solution.txt"
     path.write_text(solution)
     ran = icdc("verify", ring, path)

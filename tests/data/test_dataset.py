@@ -126,9 +126,7 @@ def test_references_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
     assert heard[0] == (6, 10)
     assert heard[-1] == (10, 10)
     assert finished.reference is not None
-    assert np.array_equal(
-        finished.reference, make_solver("cpsat").solve(dataset.problem, dataset.arrays).cost
-    )
+    assert np.array_equal(finished.reference, make_solver("cpsat").solve(dataset.problem, dataset.arrays).cost)
     assert [file.name for file in tmp_path.iterdir()] == ["set.npz"]
 
 
@@ -163,8 +161,6 @@ def test_generate_writes_a_standard_set_with_what_ships(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [[], ["--size", "20"], ["--size", "axb"], ["--size", "0x3"]])
-def test_generate_says_what_size_it_needs(
-    size: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_generate_says_what_size_it_needs(size: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["generate", "pmsp", *size, "--out", str(tmp_path / "set.npz")]) == 2
     assert "jobs x machines" in capsys.readouterr().err

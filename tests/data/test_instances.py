@@ -138,17 +138,13 @@ def test_names_come_from_json(tmp_path: Path) -> None:
     instance = one(write(tmp_path, "m.json", json.dumps(document)))
     assert instance.rows == ("a", "b", "c")
     assert instance.columns == ("x", "y")
-    tour = one(
-        write(tmp_path, "t.json", json.dumps({"distances": SQUARE.tolist(), "cities": ["p", "q", "r"]}))
-    )
+    tour = one(write(tmp_path, "t.json", json.dumps({"distances": SQUARE.tolist(), "cities": ["p", "q", "r"]})))
     assert tour.rows == tour.columns == ("p", "q", "r")
 
 
 def test_coordinates_beside_distances_are_for_drawing(tmp_path: Path) -> None:
     points = [[0, 0], [1, 0], [1, 1]]
-    instance = one(
-        write(tmp_path, "t.json", json.dumps({"distances": SQUARE.tolist(), "coordinates": points}))
-    )
+    instance = one(write(tmp_path, "t.json", json.dumps({"distances": SQUARE.tolist(), "coordinates": points})))
     assert instance.problem.name == "atsp"
     np.testing.assert_array_equal(instance.coordinates, points)
     with pytest.raises(InputError, match="'coordinates' must be 3 × 2"):

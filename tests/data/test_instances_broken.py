@@ -262,9 +262,7 @@ words = st.sampled_from(
     glue=st.sampled_from(["", " ", "\n", ","]),
     ending=st.sampled_from(ENDINGS),
 )
-def test_fuzz_words(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[str], glue: str, ending: str
-) -> None:
+def test_fuzz_words(tmp_path_factory: pytest.TempPathFactory, pieces: list[str], glue: str, ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"words{ending}"
     path.write_text(glue.join(pieces))
     read_or_refuse(path)
@@ -275,9 +273,7 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                ["problem", "distances", "durations", "matrix", "jobs", "cities", "coordinates", "name"]
-            ),
+            st.sampled_from(["problem", "distances", "durations", "matrix", "jobs", "cities", "coordinates", "name"]),
             inner,
             max_size=4,
         )
@@ -308,9 +304,7 @@ def test_fuzz_binary_by_flipping_bytes(
     read_or_refuse(path)
 
 
-@pytest.mark.parametrize(
-    "kind", [np.uint8, np.int32, np.uint64, np.float16, np.float32, np.longdouble, ">i4", ">f8"]
-)
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64, np.float16, np.float32, np.longdouble, ">i4", ">f8"])
 def test_numbers_of_every_kind(tmp_path: Path, kind: object) -> None:
     """Whatever NumPy calls a number is read; integers as integers, reals as float64."""
     path = tmp_path / "a.npy"

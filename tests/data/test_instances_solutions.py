@@ -28,9 +28,7 @@ def test_tours_round_trip(tmp_path_factory: pytest.TempPathFactory, tour: list[i
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2), min_size=3, max_size=3), st.sampled_from([".csv", ".json", ".txt"]))
-def test_schedules_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, machines: list[int], ending: str
-) -> None:
+def test_schedules_round_trip(tmp_path_factory: pytest.TempPathFactory, machines: list[int], ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"answer{ending}"
     for instance in (SHOP, PLAIN):
         write_solution(path, instance, np.array(machines))

@@ -25,9 +25,7 @@ def explicit(layout: str, numbers: str, size: int = 4) -> str:
 
 def plane(metric: str, points: list[tuple[float, float]]) -> str:
     lines = "\n".join(f"{i} {x} {y}" for i, (x, y) in enumerate(points, 1))
-    return (
-        f"TYPE: TSP\nDIMENSION: {len(points)}\nEDGE_WEIGHT_TYPE: {metric}\nNODE_COORD_SECTION\n{lines}\nEOF"
-    )
+    return f"TYPE: TSP\nDIMENSION: {len(points)}\nEDGE_WEIGHT_TYPE: {metric}\nNODE_COORD_SECTION\n{lines}\nEOF"
 
 
 @pytest.mark.parametrize(
@@ -88,9 +86,7 @@ def held_karp(matrix: np.ndarray) -> int:
 
 
 def test_display_coordinates_do_not_change_an_explicit_matrix() -> None:
-    text = explicit("UPPER_ROW", "1 2 3 4 5 6").replace(
-        "EOF", "DISPLAY_DATA_SECTION\n2 0 1\n1 0 0\n3 1 1\n4 1 0\nEOF"
-    )
+    text = explicit("UPPER_ROW", "1 2 3 4 5 6").replace("EOF", "DISPLAY_DATA_SECTION\n2 0 1\n1 0 0\n3 1 1\n4 1 0\nEOF")
     file = parse_tsplib(text, "tiny.tsp")
     assert file.matrix is not None
     assert file.matrix.tolist() == SYMMETRIC

@@ -40,9 +40,9 @@ def test_the_gated_layer_equals_the_papers_equations(norm: str) -> None:
             mixed = torch.zeros(3, 4, 8)
             for i, j in itertools.product(range(3), range(4)):
                 mixed[i, j] = p @ edges[n, i, j] + q @ rows[n, i] + r @ columns[n, j]
-                expected = (
-                    edges[n, i, j] + feed(layer.edge_mlp, layer.norm_edge(mixed[i, j][None])[0])
-                ) + feed(layer.time_mlp, time[n])
+                expected = (edges[n, i, j] + feed(layer.edge_mlp, layer.norm_edge(mixed[i, j][None])[0])) + feed(
+                    layer.time_mlp, time[n]
+                )
                 torch.testing.assert_close(new_edges[n, i, j], expected, atol=1e-5, rtol=1e-4)
             for i in range(3):
                 total = sum((mixed[i, j].sigmoid() * (v_b @ columns[n, j]) for j in range(4)), torch.zeros(8))
@@ -52,9 +52,7 @@ def test_the_gated_layer_equals_the_papers_equations(norm: str) -> None:
             for j in range(4):
                 total = sum((mixed[i, j].sigmoid() * (v_a @ rows[n, i]) for i in range(3)), torch.zeros(8))
                 total = total / 3 if norm == "layer" else total
-                expected = columns[n, j] + layer.norm_column((u_b @ columns[n, j] + total)[None])[
-                    0
-                ].clamp_min(0)
+                expected = columns[n, j] + layer.norm_column((u_b @ columns[n, j] + total)[None])[0].clamp_min(0)
                 torch.testing.assert_close(new_columns[n, j], expected, atol=1e-5, rtol=1e-4)
 
 
@@ -141,16 +139,12 @@ def test_every_parameter_that_should_learns(encoder: str, denoiser: str) -> None
     """Only what feeds states that nobody reads (nodes of the gated network's last layer) has no gradient."""
     network = make(encoder, denoiser).train()
     encoding = network.encode(Features(torch.randn(2, 3, 4, 3)), torch.randn(2, 7, 16))
-    network.denoise(
-        encoding, (torch.rand(4, 3, 4) < 0.5).float(), torch.arange(1, 5)
-    ).square().sum().backward()
+    network.denoise(encoding, (torch.rand(4, 3, 4) < 0.5).float(), torch.arange(1, 5)).square().sum().backward()
     idle = {name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0}
     last = "denoiser.layers.1."
     if denoiser == "gated":
         unread = ("own_row", "own_column", "row_message", "column_message", "norm_row", "norm_column")
-        assert idle == {
-            n for n in dict(network.named_parameters()) if n.startswith(tuple(last + u for u in unread))
-        }
+        assert idle == {n for n in dict(network.named_parameters()) if n.startswith(tuple(last + u for u in unread))}
     else:
         assert idle == set()
 

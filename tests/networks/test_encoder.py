@@ -34,8 +34,7 @@ def block_by_loops(block: DualBlock, own: Tensor, other: Tensor, relations: Tens
         span = slice(h * part, (h + 1) * part)
         inter_map, intra_map = own @ block.inter.weight.T, own @ block.intra.weight.T
         inter = [
-            softmax([dot(inter_map[i, span], own[k, span]) / math.sqrt(part) for k in range(rows)])
-            for i in range(rows)
+            softmax([dot(inter_map[i, span], own[k, span]) / math.sqrt(part) for k in range(rows)]) for i in range(rows)
         ]  # S_inter
         intra = [
             [max(0.0, dot(intra_map[k, span], other[j, span]) / math.sqrt(part)) for j in range(columns)]
@@ -114,9 +113,7 @@ def test_batch_norm_is_over_every_axis_but_the_last() -> None:
     torch.testing.assert_close(y.var((0, 1, 2), correction=0), torch.ones(6), atol=1e-3, rtol=0)
 
 
-def embedding(
-    config: NetworkConfig, sizes: FeatureSizes, features: Features, ids: Tensor
-) -> tuple[Tensor, Tensor]:
+def embedding(config: NetworkConfig, sizes: FeatureSizes, features: Features, ids: Tensor) -> tuple[Tensor, Tensor]:
     embed = InputEmbedding(config, sizes)
     rows, columns = embed(features, embed.relations(features), ids)
     return rows, columns

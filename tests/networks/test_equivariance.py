@@ -49,9 +49,7 @@ def close(found: Tensor, expected: Tensor) -> None:
 @pytest.mark.parametrize(("encoder", "denoiser", "norm"), KINDS)
 @settings(max_examples=6)
 @given(rows=st.integers(1, 5), columns=st.integers(1, 5), seed=st.integers(0, 10**6))
-def test_rows_and_columns_apart(
-    encoder: str, denoiser: str, norm: str, rows: int, columns: int, seed: int
-) -> None:
+def test_rows_and_columns_apart(encoder: str, denoiser: str, norm: str, rows: int, columns: int, seed: int) -> None:
     """Two sets of items: each may be renumbered on its own, identifiers and item features along with it."""
     network = make(encoder, denoiser, norm, FeatureSizes(3, 1, rows=2, columns=1))
     g = torch.Generator().manual_seed(seed)
@@ -85,9 +83,7 @@ def test_the_same_items_together(encoder: str, denoiser: str, norm: str, size: i
     order = torch.randperm(size, generator=g)
     both = torch.cat([order, size + order])
     plain = logits(network, Features(relations), ids, x, t)
-    moved = logits(
-        network, Features(relations[:, order][:, :, order]), ids[:, both], x[:, order][:, :, order], t
-    )
+    moved = logits(network, Features(relations[:, order][:, :, order]), ids[:, both], x[:, order][:, :, order], t)
     close(moved, plain[:, order][:, :, order])
 
 

@@ -86,9 +86,7 @@ def test_scaling_of_one_and_two_places() -> None:
 
 def test_tour_has_an_arrow_for_each_step() -> None:
     tour = [3, 0, 2, 1, 5, 4, 8, 7, 6]
-    ax = plot_tour(
-        tour, coordinates=POINTS, distances=DISTANCES, names=list("abcdefghi"), ax=Figure().subplots()
-    )
+    ax = plot_tour(tour, coordinates=POINTS, distances=DISTANCES, names=list("abcdefghi"), ax=Figure().subplots())
     assert len(ax.patches) == 9
     assert texts(ax) == list("abcdefghi")
     assert f"length {DISTANCES[tour, np.roll(tour, -1)].sum():.10g}" in ax.get_title()
@@ -108,9 +106,7 @@ def test_heatmap_frames_the_choice() -> None:
 
 def test_heatmap_in_the_order_of_a_tour_is_a_line_beside_the_diagonal() -> None:
     tour = [3, 0, 2, 1, 5, 4, 8, 7, 6]
-    ax = plot_heatmap(
-        DISTANCES, Atsp().choice(tour), order=tour, ignore_diagonal=True, ax=Figure().subplots()
-    )
+    ax = plot_heatmap(DISTANCES, Atsp().choice(tour), order=tour, ignore_diagonal=True, ax=Figure().subplots())
     frames = ax.collections[-1].get_paths()
     found = [int(p.vertices[0, 0] + 0.5) for p in frames]
     assert found == [1, 2, 3, 4, 5, 6, 7, 8, 0]
@@ -132,9 +128,7 @@ def test_pictures_as_files(tmp_path: Path, ending: str) -> None:
 
 def test_tours_as_files(tmp_path: Path) -> None:
     choice = Atsp().choice(list(range(9)))
-    save_solution(
-        tmp_path / "a.png", Instance("a", Atsp(), {"distances": DISTANCES}, coordinates=POINTS), choice
-    )
+    save_solution(tmp_path / "a.png", Instance("a", Atsp(), {"distances": DISTANCES}, coordinates=POINTS), choice)
     drawn = Navigation().sample(1, (9,), RNG)
     instance = Instance("n", Navigation(), {name: array[0] for name, array in drawn.items()})
     save_solution(tmp_path / "n.png", instance, choice)

@@ -81,9 +81,7 @@ def test_no_channel_shows_the_hidden_matrix() -> None:
             assert abs(torch.corrcoef(torch.stack([channel[off], hidden[off]]))[0, 1]) < 0.95
 
 
-@given(
-    st.integers(2, 6), st.integers(0, 1000), st.floats(0.01, 100), st.floats(0.01, 100), st.floats(-50, 50)
-)
+@given(st.integers(2, 6), st.integers(0, 1000), st.floats(0.01, 100), st.floats(0.01, 100), st.floats(-50, 50))
 def test_features_have_no_units(cities: int, seed: int, length: float, time: float, shift: float) -> None:
     """Other units of length and time, and another origin of the map, give the same features."""
     batch = instances(2, cities, seed)

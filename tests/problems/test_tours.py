@@ -40,9 +40,7 @@ def test_feasible_means_one_cycle_through_all(size: int) -> None:
 
 def test_cities_that_do_not_exist_are_infeasible() -> None:
     """An index outside the matrix is refused, not wrapped or clamped."""
-    assert ATSP.feasible({}, torch.tensor([[[1, 2, 3], [1, 2, -3], [1, 2, 0]]])).tolist() == [
-        [False, False, True]
-    ]
+    assert ATSP.feasible({}, torch.tensor([[[1, 2, 3], [1, 2, -3], [1, 2, 0]]])).tolist() == [[False, False, True]]
 
 
 def test_violation_is_the_papers() -> None:

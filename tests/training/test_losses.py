@@ -93,7 +93,9 @@ def test_decoder_loss_is_minus_log_p() -> None:
     log_odds = torch.tensor([[[1.0, 0.0], [0.0, 3.0]]])
     choice = torch.tensor([[0, 1]])
     expected = math.log(1 + math.e**-1) + math.log(1 + math.e**-3)
-    assert decoder_loss(OneColumnPerRow(), log_odds, choice, torch.tensor([0])).item() == pytest.approx(expected, rel=1e-6)
+    assert decoder_loss(OneColumnPerRow(), log_odds, choice, torch.tensor([0])).item() == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 def test_advantages_share_a_baseline() -> None:

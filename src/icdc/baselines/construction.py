@@ -61,9 +61,7 @@ def insertion_tours(costs: Tensor, first: Tensor, *, furthest: bool) -> Tensor:
         before = detour.masked_fill(~on_tour, torch.inf).argmin(1, keepdim=True) if step else first
         after = successor.gather(1, before)
         successor = successor.scatter(1, city, after).scatter(1, before, city)
-        leaving = leaving.scatter(1, city, outward.gather(1, after)).scatter(
-            1, before, inward.gather(1, before)
-        )
+        leaving = leaving.scatter(1, city, outward.gather(1, after)).scatter(1, before, inward.gather(1, before))
         on_tour = on_tour.scatter(1, city, True)
         distance = torch.minimum(distance, outward)
     return successor.view(batch, starts, size)

@@ -46,9 +46,7 @@ class CpSat(EachInstance):
         times = integers.values
         jobs, machines = times.shape
         makespan = model.new_int_var(0, int(times.min(1).sum()) if jobs else 0, "makespan")
-        takes = [
-            [model.new_bool_var(f"{job}_{machine}") for machine in range(machines)] for job in range(jobs)
-        ]
+        takes = [[model.new_bool_var(f"{job}_{machine}") for machine in range(machines)] for job in range(jobs)]
         for job in range(jobs):
             model.add_exactly_one(takes[job])
             for machine in range(machines):

@@ -63,9 +63,7 @@ class EachInstance(ABC):
 
     def __post_init__(self) -> None:
         if self.processes < 1:
-            raise UsageError(
-                f"option 'processes' of solver '{self.name}' must be at least 1, got {self.processes}"
-            )
+            raise UsageError(f"option 'processes' of solver '{self.name}' must be at least 1, got {self.processes}")
 
     @abstractmethod
     def answer(self, task: Task) -> Answer:

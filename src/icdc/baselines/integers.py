@@ -59,7 +59,5 @@ def as_integers(
             break
     values = np.rint(matrix * scale)
     # what rounding to integers hides, and what sums of float64 in any order may add to it
-    error = rows * float(
-        np.abs(matrix - values / scale).max(initial=0.0) + 4 * np.finfo(np.float64).eps * top
-    )
+    error = rows * float(np.abs(matrix - values / scale).max(initial=0.0) + 4 * np.finfo(np.float64).eps * top)
     return IntegerMatrix(values.astype(np.int64), scale, float(shift), error)

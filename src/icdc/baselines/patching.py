@@ -62,9 +62,7 @@ def _join(
 ) -> None:
     """Let a city of each cycle swap successors, in place, where the two new steps cost least extra."""
     leaving_one, leaving_other = costs[one, successor[one]], costs[other, successor[other]]
-    crossing = (
-        costs[one[:, None], successor[other][None, :]] + costs[other[:, None], successor[one][None, :]].T
-    )
+    crossing = costs[one[:, None], successor[other][None, :]] + costs[other[:, None], successor[one][None, :]].T
     extra = crossing - leaving_one[:, None] - leaving_other[None, :]
     row, column = np.unravel_index(int(extra.argmin()), extra.shape)
     i, j = one[row], other[column]

@@ -47,9 +47,7 @@ class PopulationSearch(ABC):
 
     def __post_init__(self) -> None:
         if self.individuals < 2 or self.iterations < 0:
-            raise UsageError(
-                f"the solver '{self.name}' needs at least 2 individuals and no negative iterations"
-            )
+            raise UsageError(f"the solver '{self.name}' needs at least 2 individuals and no negative iterations")
 
     @abstractmethod
     def search(self, durations: Tensor, noise: Noise, rounds: Iterator[int]) -> Tensor:
@@ -86,9 +84,7 @@ class PopulationSearch(ABC):
                 now = time.perf_counter()
                 deadline = now + (started + time_limit - now) * len(part) / (count - begin)
             noise = Noise(keys[begin : begin + size]).spawn(samples)
-            choice = self.search(
-                part.repeat_interleave(samples, 0), noise, _rounds(self.iterations, deadline)
-            )
+            choice = self.search(part.repeat_interleave(samples, 0), noise, _rounds(self.iterations, deadline))
             choice = choice.view(len(part), samples, jobs)
             found.append(best_of(choice, makespans(part, choice)))
         return results(problem, arrays, torch.cat(found).cpu().numpy(), time.perf_counter() - started)

@@ -35,9 +35,7 @@ class PyVrp(EachInstance):
         import pyvrp
 
         if not hasattr(pyvrp, "Location"):
-            raise MissingExtraError(
-                "the solver 'pyvrp' needs PyVRP 0.14 or later: pip install -U 'icdc[pyvrp]'"
-            )
+            raise MissingExtraError("the solver 'pyvrp' needs PyVRP 0.14 or later: pip install -U 'icdc[pyvrp]'")
 
     def answer(self, task: Task) -> Answer:
         from pyvrp.stop import MaxIterations, MaxRuntime, MultipleCriteria

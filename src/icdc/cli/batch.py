@@ -93,17 +93,11 @@ def answer(
         started = verify(problem, arrays, start, bound)
         choices = choices.copy()
         for i, (found, before) in enumerate(zip(verdicts, started, strict=True)):
-            if found.objective is None or (
-                before.objective is not None and before.objective < found.objective
-            ):
+            if found.objective is None or (before.objective is not None and before.objective < found.objective):
                 verdicts[i], choices[i] = before, start[i]
     answers = {
-        place: Answer(
-            instance, choice, verdict, plan.samples, seconds, plan.seed, plan.solver.name, plan.model
-        )
-        for place, instance, choice, verdict in zip(
-            group.places, group.instances, choices, verdicts, strict=True
-        )
+        place: Answer(instance, choice, verdict, plan.samples, seconds, plan.seed, plan.solver.name, plan.model)
+        for place, instance, choice, verdict in zip(group.places, group.instances, choices, verdicts, strict=True)
     }
     if watch.interrupted:  # what was not reached is not an answer
         return {place: found for place, found in answers.items() if found.verdict.feasible}

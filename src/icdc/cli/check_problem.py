@@ -23,14 +23,10 @@ def check_problem(
     found = find_problem(problem)
     findings = check_conformance(found, None if size is None else _numbers(size), seed)
     for finding in findings:
-        print(
-            f"ok     {finding.check}" if finding.wrong is None else f"WRONG  {finding.check}: {finding.wrong}"
-        )
+        print(f"ok     {finding.check}" if finding.wrong is None else f"WRONG  {finding.check}: {finding.wrong}")
     wrong = sum(finding.wrong is not None for finding in findings)
     if wrong:
-        raise InputError(
-            f"'{found.name}' breaks the contract of a problem in {wrong} of {len(findings)} parts"
-        )
+        raise InputError(f"'{found.name}' breaks the contract of a problem in {wrong} of {len(findings)} parts")
 
 
 def _numbers(size: str) -> tuple[int, ...]:

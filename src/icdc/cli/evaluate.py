@@ -14,19 +14,11 @@ def evaluate(
         list[str],
         typer.Argument(metavar="DATASET...", help="Standard sets (pmsp-20x4, atsp-50, …) or .npz files."),
     ],
-    solver: Annotated[
-        list[str], typer.Option("--solver", help="NAME or NAME:option=value,…; repeat it for more.")
-    ],
-    samples: Annotated[
-        str, typer.Option(help="Tries per instance; several numbers for several rows: 1,8,32.")
-    ] = "1",
+    solver: Annotated[list[str], typer.Option("--solver", help="NAME or NAME:option=value,…; repeat it for more.")],
+    samples: Annotated[str, typer.Option(help="Tries per instance; several numbers for several rows: 1,8,32.")] = "1",
     seed: Annotated[int, typer.Option(help="Seed of the solvers.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many instances of each set.")
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds per instance that a solver may take.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many instances of each set.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds per instance that a solver may take.")] = None,
     chunk: Annotated[int, typer.Option(min=1, help="Instances given to a solver at once.")] = 250,
     out: Annotated[
         Path | None,
@@ -36,9 +28,7 @@ def evaluate(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    published: Annotated[
-        bool, typer.Option("--published", help="Add the paper's figures to the table.")
-    ] = False,
+    published: Annotated[bool, typer.Option("--published", help="Add the paper's figures to the table.")] = False,
 ) -> None:
     """Run solvers on datasets and compare them: cost, gaps, share solved to optimality, feasibility and time.
 
@@ -80,9 +70,7 @@ def evaluate(
                 summaries.append(summarise(outcomes))
                 if summaries[-1].below:
                     where = f"{dataset.name} on {summaries[-1].below} instances"
-                    print(
-                        f"warning: {spec} is below the proven optimum of {where}; check both", file=sys.stderr
-                    )
+                    print(f"warning: {spec} is below the proven optimum of {where}; check both", file=sys.stderr)
     if not summaries:
         raise UsageError("none of the solvers can answer any of the datasets")
     if json:

@@ -52,8 +52,7 @@ def gather() -> dict[str, Any]:
                 "problems": entry.problems,
                 "summary": entry.summary,
                 "extra": entry.extra,
-                "available": entry.extra is None
-                or importlib.util.find_spec(_MODULES[entry.extra]) is not None,
+                "available": entry.extra is None or importlib.util.find_spec(_MODULES[entry.extra]) is not None,
             }
             for name, entry in SOLVERS.items()
         },

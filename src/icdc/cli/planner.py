@@ -60,9 +60,7 @@ class Planner:
         size = group.problem.size(group.arrays)
         model = self._load(self._model or default_for(problem_path(group.problem), size))
         if type(model.problem) is not type(group.problem):
-            raise UsageError(
-                f"the model '{model.name}' solves '{model.problem.name}', not '{group.problem.name}'"
-            )
+            raise UsageError(f"the model '{model.name}' solves '{model.problem.name}', not '{group.problem.name}'")
         _warn(model, group)
         solver = make_solver(self._solver, model=model, device=self._device, **self._options)
         if self._recorder is not None and isinstance(solver, DiffusionSolver):
@@ -78,9 +76,7 @@ class Planner:
 def _warn(model: Model, group: Group) -> None:
     """Say in one line where instances are outside what the model's card says it knows."""
     said = outside(group.problem, group.arrays, model.card.get("sizes", []))
-    names = [
-        instance.name for instance, words in zip(group.instances, said, strict=True) if words is not None
-    ]
+    names = [instance.name for instance, words in zip(group.instances, said, strict=True) if words is not None]
     if names:
         what = next(words for words in said if words is not None)
         others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""

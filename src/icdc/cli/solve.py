@@ -26,9 +26,7 @@ ANIMATION = ".gif"
 
 
 def solve(
-    files: Annotated[
-        list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE")
-    ],
+    files: Annotated[list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE")],
     problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     model: Annotated[
         str | None, typer.Option(help="A shipped model or a model file; by default the one that fits best.")
@@ -39,21 +37,13 @@ def solve(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps of the learned solver.")] = None,
     refine: Annotated[int | None, typer.Option(min=0, help="Rounds of refinement by noising again.")] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds to spend on all instances together.")
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")
-    ] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds to spend on all instances together.")] = None,
+    start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the solution too: .tour, .csv, .json or .txt.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the solution too: .tour, .csv, .json or .txt.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")] = None,
 ) -> None:
     """Solve instances and print checked answers with a lower bound.
 
@@ -91,9 +81,7 @@ def solve(
     if watch.interrupted:
         raise typer.Exit(INTERRUPTED)
     if infeasible:
-        raise InfeasibleError(
-            f"no feasible solution was found for {infeasible} of {len(instances)} instances"
-        )
+        raise InfeasibleError(f"no feasible solution was found for {infeasible} of {len(instances)} instances")
 
 
 def _answers(

@@ -12,9 +12,7 @@ from .problems import HELP, find_problem
 
 def verify(
     instance: Annotated[str, typer.Argument(help="File with one instance, or - for standard input.")],
-    solution: Annotated[
-        str, typer.Argument(help="A .tour, .json, .csv or text file, or - for standard input.")
-    ],
+    solution: Annotated[str, typer.Argument(help="A .tour, .json, .csv or text file, or - for standard input.")],
     problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     index: Annotated[int, typer.Option(min=0, help="Which instance of a file with several, from 0.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

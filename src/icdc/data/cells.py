@@ -63,9 +63,7 @@ def number_array(array: NDArray[Any], where: str) -> NDArray[Any]:
         return array
     if np.issubdtype(array.dtype, np.integer):
         if array.size and (int(array.max()) > LARGEST_INTEGER or int(array.min()) < -LARGEST_INTEGER):
-            raise InputError(
-                f"{where}: {_place(np.abs(array.astype(object)) > LARGEST_INTEGER)} is too large"
-            )
+            raise InputError(f"{where}: {_place(np.abs(array.astype(object)) > LARGEST_INTEGER)} is too large")
         return array if array.dtype != np.uint64 else array.astype(np.int64)
     if np.issubdtype(array.dtype, np.floating):
         if array.dtype.itemsize > 8:

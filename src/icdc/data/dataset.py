@@ -126,9 +126,7 @@ def fingerprint(arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _vector(
-    path: Path, stored: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]
-) -> NDArray[Any] | None:
+def _vector(path: Path, stored: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any] | None:
     if name not in stored:
         return None
     if stored[name].shape != shape:

@@ -96,9 +96,7 @@ def matrix_of_lists(value: list[Any], where: str) -> NDArray[Any]:
     if not value:
         raise InputError(f"{where}: the matrix is empty")
     if not isinstance(value[0], list):
-        return to_array([[_number(item, f"{where}: entry {i}") for i, item in enumerate(value, 1)]]).reshape(
-            -1
-        )
+        return to_array([[_number(item, f"{where}: entry {i}") for i, item in enumerate(value, 1)]]).reshape(-1)
     rows: list[list[Number]] = []
     for r, row in enumerate(value, 1):
         if not isinstance(row, list):

@@ -55,9 +55,7 @@ def split_batch(draft: Draft, count: int) -> list[Draft]:
     if count == 1:
         return [replace(draft, arrays={key: array[0] for key, array in draft.arrays.items()})]
     return [
-        replace(
-            draft, name=f"{draft.name}[{i}]", arrays={key: array[i] for key, array in draft.arrays.items()}
-        )
+        replace(draft, name=f"{draft.name}[{i}]", arrays={key: array[i] for key, array in draft.arrays.items()})
         for i in range(count)
     ]
 

@@ -72,9 +72,7 @@ def resolve(draft: Draft, problem: Problem | None = None) -> Instance:
     problem = _problem_of(draft, problem)
     if BARE in draft.arrays and len(problem.arrays) > 1:
         needed = ", ".join(f"'{name}'" for name in problem.arrays)
-        raise InputError(
-            f"{draft.name}: the problem '{problem.name}' needs the arrays {needed}, not one matrix"
-        )
+        raise InputError(f"{draft.name}: the problem '{problem.name}' needs the arrays {needed}, not one matrix")
     chosen = {}
     for name in problem.arrays:
         if name not in draft.arrays and BARE not in draft.arrays:
@@ -167,9 +165,7 @@ def _names(draft: Draft, problem: Problem, shape: tuple[int, int]) -> tuple[Name
     rows, columns = draft.rows, draft.columns
     if problem.feature_sizes.same_items:
         if rows is not None and columns is not None and rows != columns and set(rows) == set(columns):
-            place = next(
-                i for i, (row, column) in enumerate(zip(rows, columns, strict=True), 1) if row != column
-            )
+            place = next(i for i, (row, column) in enumerate(zip(rows, columns, strict=True), 1) if row != column)
             raise InputError(
                 f"{draft.name}: rows and columns must be in the same order, "
                 f"but row {place} is '{rows[place - 1]}' and column {place} is '{columns[place - 1]}'"
@@ -187,7 +183,5 @@ def _coordinates(draft: Draft, problem: Problem, rows: int) -> NDArray[np.float6
     if points is None or not problem.feature_sizes.same_items:
         return None
     if points.shape != (rows, 2):
-        raise InputError(
-            f"{draft.name}: 'coordinates' must be {rows} × 2, got {' × '.join(map(str, points.shape))}"
-        )
+        raise InputError(f"{draft.name}: 'coordinates' must be {rows} × 2, got {' × '.join(map(str, points.shape))}")
     return points.astype(np.float64)

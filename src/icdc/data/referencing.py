@@ -56,9 +56,7 @@ def write_referenced(
         limit = None if time_limit is None else time_limit * (part.stop - part.start)
         answers = solver.solve(dataset.problem, arrays, seed=seed, time_limit=limit)
         found = (
-            dataset.problem.feasible(to_tensors(arrays), torch.from_numpy(answers.choice)[:, None])
-            .squeeze(1)
-            .numpy()
+            dataset.problem.feasible(to_tensors(arrays), torch.from_numpy(answers.choice)[:, None]).squeeze(1).numpy()
         )
         if not found.all():
             raise InfeasibleError(f"no feasible solution was found for instance {done + int(found.argmin())}")

@@ -70,9 +70,7 @@ def write_solution(path: str | Path, instance: Instance, choice: NDArray[np.int6
     items = instance.problem.solution(choice)
     if ending == ".tour":
         if not instance.problem.feature_sizes.same_items:
-            raise UsageError(
-                f"{path}: a '{instance.problem.name}' solution is not a tour; write .csv instead"
-            )
+            raise UsageError(f"{path}: a '{instance.problem.name}' solution is not a tour; write .csv instead")
         content = format_tour(items, path.stem)
     elif ending == ".csv":
         content = _table(items, instance)
@@ -145,9 +143,7 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
     else:
         mine = [d for d in documents if isinstance(d, dict) and d.get("instance") == instance.name]
         if len(mine) != 1:
-            raise InputError(
-                f"{name}: {len(mine) or 'none'} of the {len(documents)} lines is for {instance.name}"
-            )
+            raise InputError(f"{name}: {len(mine) or 'none'} of the {len(documents)} lines is for {instance.name}")
         document = mine[0]
     if isinstance(document, dict):
         said = document.get("problem", instance.problem.name)

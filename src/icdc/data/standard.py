@@ -99,9 +99,7 @@ def standard_instances(name: str) -> Arrays:
     spec = STANDARD_SETS[name]
     arrays = draw(spec.problem, spec.size, spec.count, spec.seed)
     if fingerprint(arrays) != spec.sha256:
-        raise InputError(
-            f"the instances of '{name}' drawn here differ from the standard ones (wrong SHA-256)"
-        )
+        raise InputError(f"the instances of '{name}' drawn here differ from the standard ones (wrong SHA-256)")
     return arrays
 
 

@@ -18,9 +18,7 @@ from .cells import Number, looks_numeric, parse_number, shorten, to_array
 Names = tuple[str, ...]
 
 # words for one item; an "s" at the end is not looked at
-_CORNERS = frozenset(
-    ["job", "task", "machine", "city", "cities", "node", "item", "stop", "from", "from/to", "to"]
-)
+_CORNERS = frozenset(["job", "task", "machine", "city", "cities", "node", "item", "stop", "from", "from/to", "to"])
 _CORNERS |= {"name", "label", "id", "index", "row"}
 _BLANKS = frozenset(["", "-", "--", "–", "—", "x", "X", "inf", "Inf", "INF", "nan", "NaN", "NA", "∞"])
 
@@ -59,8 +57,7 @@ def parse_table(text: str, name: str) -> Table:
     for line in body:
         if len(line.cells) != width:
             raise InputError(
-                f"{name}: line {line.number} has {len(line.cells)} cells "
-                f"where line {body[0].number} has {width}"
+                f"{name}: line {line.number} has {len(line.cells)} cells where line {body[0].number} has {width}"
             )
     if width == offset:
         raise InputError(f"{name}: there are labels but no numbers")

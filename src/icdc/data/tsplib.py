@@ -134,9 +134,7 @@ def _dimension(header: dict[str, str], name: str) -> int:
     if not (text.isascii() and text.isdigit()) or not 1 <= len(text) <= 7 or int(text) < 1:
         raise InputError(f"{name}: DIMENSION must be a whole number of cities, got {shorten(text)}")
     if int(text) > _LARGEST_DIMENSION:
-        raise InputError(
-            f"{name}: DIMENSION {text} is more than the {_LARGEST_DIMENSION} cities that can be read"
-        )
+        raise InputError(f"{name}: DIMENSION {text} is more than the {_LARGEST_DIMENSION} cities that can be read")
     return int(text)
 
 
@@ -176,8 +174,7 @@ def _explicit(words: list[_Word], layout: str, size: int, name: str) -> NDArray[
     wanted = size * size if full else size * (size - 1) // 2 + diagonal
     if len(values) != wanted:
         raise InputError(
-            f"{name}: EDGE_WEIGHT_SECTION must hold {wanted} numbers for {size} cities in {layout}, "
-            f"got {len(values)}"
+            f"{name}: EDGE_WEIGHT_SECTION must hold {wanted} numbers for {size} cities in {layout}, got {len(values)}"
         )
     flat = to_array([values])[0]
     if full:
@@ -197,19 +194,11 @@ def _tour(sections: dict[str, list[_Word]], header: dict[str, str], name: str) -
     for word in sections["TOUR_SECTION"]:
         if word.text == "-1":
             break
-        if (
-            not (word.text.isascii() and word.text.isdigit())
-            or not 1 <= len(word.text) <= 9
-            or int(word.text) < 1
-        ):
-            raise InputError(
-                f"{name}: line {word.line}: {shorten(word.text)} is not a city (they count from 1)"
-            )
+        if not (word.text.isascii() and word.text.isdigit()) or not 1 <= len(word.text) <= 9 or int(word.text) < 1:
+            raise InputError(f"{name}: line {word.line}: {shorten(word.text)} is not a city (they count from 1)")
         tour.append(int(word.text) - 1)
     if "DIMENSION" in header and len(tour) != _dimension(header, name):
-        raise InputError(
-            f"{name}: the tour has {len(tour)} cities where DIMENSION says {header['DIMENSION']}"
-        )
+        raise InputError(f"{name}: the tour has {len(tour)} cities where DIMENSION says {header['DIMENSION']}")
     if not tour:
         raise InputError(f"{name}: the tour is empty")
     return tour

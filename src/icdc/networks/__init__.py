@@ -23,9 +23,7 @@ class Network(nn.Module):
         self.config, self.sizes = config, sizes
         channels = relation_channels(config, sizes)
         self.encoder: nn.Module = (EdgeEncoder if config.encoder == "edge" else DualEncoder)(config, sizes)
-        self.denoiser: nn.Module = (EdgeDenoiser if config.denoiser == "edge" else GatedDenoiser)(
-            config, channels
-        )
+        self.denoiser: nn.Module = (EdgeDenoiser if config.denoiser == "edge" else GatedDenoiser)(config, channels)
 
     def encode(self, features: Features, identifiers: Tensor) -> Encoding:
         """Encode B instances; `identifiers` (B, R + C, config.identifiers) are standard normal."""

@@ -58,8 +58,7 @@ class EdgeDenoiser(nn.Module):
         self.time = TimeEmbedding(width)
         self.time_maps = nn.ModuleList(nn.Linear(width, width) for _ in range(config.denoiser_layers))
         self.layers = nn.ModuleList(
-            EdgeLayer(width, config.heads, edge_width, config.feed_forward)
-            for _ in range(config.denoiser_layers)
+            EdgeLayer(width, config.heads, edge_width, config.feed_forward) for _ in range(config.denoiser_layers)
         )
         for layer in self.layers:
             assert isinstance(layer, EdgeLayer)
@@ -118,16 +117,12 @@ class GatedLayer(nn.Module):
         self.edge = nn.Linear(width, width, bias=False)  # P
         self.from_row, self.from_column = (nn.Linear(width, width, bias=False) for _ in range(2))  # Q, R
         self.own_row, self.own_column = (nn.Linear(width, width, bias=False) for _ in range(2))  # U_a, U_b
-        self.row_message, self.column_message = (
-            nn.Linear(width, width, bias=False) for _ in range(2)
-        )  # V_a, V_b
+        self.row_message, self.column_message = (nn.Linear(width, width, bias=False) for _ in range(2))  # V_a, V_b
         self.norm_edge, self.norm_row, self.norm_column = (make_norm(config.norm, width) for _ in range(3))
         self.edge_mlp = FeedForward(width, width)
         self.time_mlp = FeedForward(width, width)
 
-    def forward(
-        self, rows: Tensor, columns: Tensor, edges: Tensor, time: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, rows: Tensor, columns: Tensor, edges: Tensor, time: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Update rows (N, R, d), columns (N, C, d) and edges (N, R, C, d) at time features (N, d)."""
         mixed = self.edge(edges) + self.from_row(rows)[:, :, None] + self.from_column(columns)[:, None]
         gate = mixed.sigmoid()

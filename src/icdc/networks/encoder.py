@@ -121,12 +121,8 @@ class DualEncoder(nn.Module):
     def __init__(self, config: NetworkConfig, sizes: FeatureSizes) -> None:
         super().__init__()
         self.embed = InputEmbedding(config, sizes)
-        self.row_blocks = nn.ModuleList(
-            DualBlock(config, self.embed.channels) for _ in range(config.encoder_layers)
-        )
-        self.column_blocks = nn.ModuleList(
-            DualBlock(config, self.embed.channels) for _ in range(config.encoder_layers)
-        )
+        self.row_blocks = nn.ModuleList(DualBlock(config, self.embed.channels) for _ in range(config.encoder_layers))
+        self.column_blocks = nn.ModuleList(DualBlock(config, self.embed.channels) for _ in range(config.encoder_layers))
 
     def forward(self, features: Features, identifiers: Tensor) -> Encoding:
         """Encode features of B instances; both sides of a layer see the other as it was before the layer."""

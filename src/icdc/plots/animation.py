@@ -123,9 +123,7 @@ def _draw(frame: Frame, order: Sequence[int] | NDArray[np.int64] | None) -> "Ima
         if order is not None:
             values = values[np.ix_(np.asarray(order), np.asarray(order))]
         rows, columns = values.shape
-        ax.imshow(
-            values, vmin=0.0, vmax=1.0, cmap=SEQUENTIAL, aspect="equal" if rows <= 3 * columns else "auto"
-        )
+        ax.imshow(values, vmin=0.0, vmax=1.0, cmap=SEQUENTIAL, aspect="equal" if rows <= 3 * columns else "auto")
         ax.set_title(title, color=INK)
         ax.set_xticks([])
         ax.set_yticks([])

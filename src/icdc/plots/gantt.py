@@ -85,9 +85,7 @@ def _bar(ax: "Axes", begin: float, machine: int, width: float, share: float, nam
     from matplotlib import colormaps
 
     red, green, blue, _ = colormaps["Blues"](0.15 + 0.65 * share)
-    ax.barh(
-        machine, width, left=begin, height=0.8, color=(red, green, blue), edgecolor="white", linewidth=0.8
-    )
+    ax.barh(machine, width, left=begin, height=0.8, color=(red, green, blue), edgecolor="white", linewidth=0.8)
     size = label_size(ax, width * 0.92, [name])
     upright = size >= _SMALLEST
     if not upright:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 IMAGES = (".png", ".svg", ".pdf")
 
 
-def save_solution(
-    path: str | Path, instance: Instance, choice: NDArray[np.int64], bound: float | None = None
-) -> None:
+def save_solution(path: str | Path, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> None:
     """Draw a solution as suits its problem and write it; the file appears whole or not at all.
 
     Tours are drawn on their map beside the matrix in the tour's order, schedules as a Gantt chart, anything
@@ -33,9 +31,7 @@ def save_solution(
     buffer = io.BytesIO()
     # a date inside the file would make two equal pictures differ
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-    draw_solution(instance, choice, bound).savefig(
-        buffer, format=path.suffix.lower()[1:], dpi=150, metadata=metadata
-    )
+    draw_solution(instance, choice, bound).savefig(buffer, format=path.suffix.lower()[1:], dpi=150, metadata=metadata)
     write_atomically(path, buffer.getvalue())
 
 

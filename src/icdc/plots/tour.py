@@ -65,9 +65,7 @@ def plot_tour(
         zorder=2,
     )
     first = points[cities[0]]
-    ax.scatter(
-        first[0], first[1], s=150 if few else 40, color=ORANGE, edgecolor="white", linewidth=1.0, zorder=3
-    )
+    ax.scatter(first[0], first[1], s=150 if few else 40, color=ORANGE, edgecolor="white", linewidth=1.0, zorder=3)
     _name(ax, points, labels, few)
     _frame(ax, points)
     title = f"tour of {len(cities)} cities"
@@ -76,9 +74,7 @@ def plot_tour(
         title += f", length {length:.10g}"
     ax.set_title(title)
     if coordinates is None:
-        ax.set_xlabel(
-            "placed by multidimensional scaling: near is near, as far as a plane allows", fontsize=8
-        )
+        ax.set_xlabel("placed by multidimensional scaling: near is near, as far as a plane allows", fontsize=8)
     return ax
 
 

@@ -16,9 +16,7 @@ def get_problem(name: str) -> Problem:
     if name in BUILT_IN:
         return BUILT_IN[name]()
     if ":" not in name:
-        raise UsageError(
-            f"unknown problem '{name}'; choose {', '.join(BUILT_IN)}, or module:Class for your own"
-        )
+        raise UsageError(f"unknown problem '{name}'; choose {', '.join(BUILT_IN)}, or module:Class for your own")
     module_name, class_name = name.split(":", 1)
     try:
         found = getattr(importlib.import_module(module_name), class_name)

@@ -60,9 +60,7 @@ class Navigation(TourProblem):
         for name in ("slowness", "traffic"):
             if checked[name].shape[1:] != (cities, cities):
                 shape = " × ".join(map(str, checked[name].shape[1:]))
-                raise InputError(
-                    f"the array '{name}' must be {cities} × {cities} for {cities} cities, got {shape}"
-                )
+                raise InputError(f"the array '{name}' must be {cities} × {cities} for {cities} cities, got {shape}")
         if len({len(array) for array in checked.values()}) > 1:
             raise InputError("the arrays hold different numbers of instances")
         return checked

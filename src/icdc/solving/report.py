@@ -145,9 +145,7 @@ def _subject(instance: Instance) -> str:
         return f"tour of {size[0]} cities"
     if isinstance(problem, Pmsp):
         return f"{_count(size[0], 'job')} on {_count(size[1], 'machine')}"
-    return f"{problem.name} of " + ", ".join(
-        f"{n} {what}" for n, what in zip(size, problem.size_names, strict=True)
-    )
+    return f"{problem.name} of " + ", ".join(f"{n} {what}" for n, what in zip(size, problem.size_names, strict=True))
 
 
 def _count(count: int, what: str) -> str:

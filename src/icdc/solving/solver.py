@@ -228,9 +228,7 @@ class _Search:
             else:
                 self._refine(chunk, task, predict, key, REFINE_LEVELS[(rounds - 1) % len(REFINE_LEVELS)])
 
-    def _sample(
-        self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None
-    ) -> None:
+    def _sample(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> None:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
         for noise in self._trajectories(task, keys):
             made = generate(

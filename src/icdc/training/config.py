@@ -27,9 +27,7 @@ class TargetConfig:
 
     instances: int = 512
     trajectories: int = 4
-    sampling: SamplingOptions = field(
-        default_factory=lambda: SamplingOptions(steps=8, temperature=1.0, decodes=4)
-    )
+    sampling: SamplingOptions = field(default_factory=lambda: SamplingOptions(steps=8, temperature=1.0, decodes=4))
     refine_rounds: int = 1
     refine_level: float = 0.7
     refine_steps: int = 2
@@ -143,9 +141,7 @@ class TrainingConfig:
 
 def presets() -> list[str]:
     """Return the names of the presets."""
-    return sorted(
-        Path(str(p)).stem for p in (files("icdc") / "presets").iterdir() if str(p).endswith(".toml")
-    )
+    return sorted(Path(str(p)).stem for p in (files("icdc") / "presets").iterdir() if str(p).endswith(".toml"))
 
 
 def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> TrainingConfig:

@@ -52,9 +52,7 @@ def constraint_loss(
     return violation(soft)
 
 
-def decoder_loss(
-    rule: Rule, log_odds: Tensor, choice: Tensor, first: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def decoder_loss(rule: Rule, log_odds: Tensor, choice: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
     """−log p̂(x_0 | x_t), (N,): trains exactly what the decoder uses; not in the paper."""
     return -log_probability(rule, log_odds, choice, first, mask)
 

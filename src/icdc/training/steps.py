@@ -146,9 +146,7 @@ class Steps:
             bound = variational_bound(self.diffusion, log_odds, x0, xt, t, density)
             loss = loss + config.vb * torch.where(from_draft, 0.0, bound)
         if config.cst:
-            loss = loss + config.cst * constraint_loss(
-                self.problem.violation, log_odds, noise, config.cst_temperature
-            )
+            loss = loss + config.cst * constraint_loss(self.problem.violation, log_odds, noise, config.cst_temperature)
         loss = loss / (self.task.rows * columns)
         if config.decoder:
             first = noise.integers(self.task.rows)
