@@ -97,16 +97,8 @@ def main() -> None:
             note(last, "chain", samples, progress)
         if done and options.final:
             for samples in counts:
-                note(
-                    last,
-                    "last sample",
-                    samples,
-                    progress,
-                    keep="last",
-                    reverse="independent",
-                    order="rule",
-                    temperature=1.0,
-                )
+                plain = {"keep": "last", "reverse": "independent", "order": "rule", "temperature": 1.0}
+                note(last, "last sample", samples, progress, **plain)
                 note(last, "rule, T=1", samples, progress, order="rule", temperature=1.0)
                 note(last, "confidence, T=1", samples, progress, temperature=1.0)
             note(last, "refined", counts[-1], progress, refine=3)

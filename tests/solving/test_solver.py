@@ -137,9 +137,10 @@ def test_wrong_options_are_refused() -> None:
             DiffusionSolver(model, **options)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="sample"):
         DiffusionSolver(model, device="cpu").solve(model.problem, arrays, samples=0)
+    pmsp = get_problem("pmsp")
+    schedules = pmsp.sample(1, (3, 2), np.random.default_rng(0))
     with pytest.raises(UsageError, match="is for atsp"):
-        pmsp = get_problem("pmsp")
-        DiffusionSolver(model, device="cpu").solve(pmsp, pmsp.sample(1, (3, 2), np.random.default_rng(0)))
+        DiffusionSolver(model, device="cpu").solve(pmsp, schedules)
 
 
 def test_it_is_a_solver() -> None:

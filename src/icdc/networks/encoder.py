@@ -69,7 +69,7 @@ class InputEmbedding(nn.Module):
 
     def forward(self, features: Features, relations: Tensor, identifiers: Tensor) -> tuple[Tensor, Tensor]:
         """Embed rows and columns; `identifiers` (B, R + C, width) are standard normal."""
-        batch, size, _, _ = relations.shape
+        size = relations.shape[1]
         row_ids = identifiers[:, :size]
         column_ids = row_ids if self.sizes.same_items else identifiers[:, size:]
         parts: list[list[Tensor]] = [[row_ids], [column_ids]]
@@ -161,7 +161,8 @@ class DualBlock(nn.Module):
         own_heads, other_heads = split_heads(own, self.heads), split_heads(other, self.heads)
         inter = (split_heads(self.inter(own), self.heads) * scale @ own_heads.transpose(-1, -2)).softmax(-1)
         intra = (split_heads(self.intra(own), self.heads) * scale @ other_heads.transpose(-1, -2)).relu()
-        return (inter @ intra).permute(0, 2, 3, 1)
+        scores: Tensor = inter @ intra
+        return scores.permute(0, 2, 3, 1)
 
     def forward(self, own: Tensor, other: Tensor, relations: Tensor) -> Tensor:
         """Update `own` (B, own, d) from `other` (B, other, d) and relations (B, own, other, k)."""

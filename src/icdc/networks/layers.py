@@ -75,7 +75,8 @@ class TimeEmbedding(nn.Module):
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """(N, items, width) to (N, heads, items, width / heads)."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    split: Tensor = x.unflatten(-1, (heads, -1))
+    return split.transpose(1, 2)
 
 
 def head_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:

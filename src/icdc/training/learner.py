@@ -52,8 +52,7 @@ class Learner:
 
     def update(self, loss: Tensor) -> None:
         """Take one optimizer step on a loss, averaged over all processes."""
-        # the annotation of torch's backward is untyped
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         self.ranks.average(gradients)
         torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip)
@@ -71,7 +70,8 @@ class Learner:
     def update_average(self, rounds: int) -> None:
         """Move the running average towards the weights; faster at first, so that it forgets the start."""
         keep = min(self.config.optimizer.average, rounds / (9 + rounds))
-        old, new = list(self.average.network.parameters()), list(self.model.network.parameters())
+        old: list[Tensor] = list(self.average.network.parameters())
+        new: list[Tensor] = list(self.model.network.parameters())
         torch._foreach_lerp_(old, new, 1 - keep)
         for mine, theirs in zip(self.average.network.buffers(), self.model.network.buffers(), strict=True):
             mine.copy_(theirs)  # statistics of batch normalisation are averages already
