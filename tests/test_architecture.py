@@ -16,6 +16,7 @@ PACKAGE = Path(icdc.__file__).parent
 # folder of icdc/; "icdc" is the package itself (its version and its lazily imported public names).
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "files": {"errors"},
     "noise": set(),
     "bounds": set(),
     "rules": set(),
@@ -26,11 +27,11 @@ ALLOWED: dict[str, set[str]] = {
     "problems": {"problem", "rules", "noise", "errors", "bounds"},
     "sampling": {"problem", "decoding", "diffusion", "noise", "errors"},
     "conformance": {"problem", "decoding", "rules", "noise", "errors"},
-    "model": {"icdc", "problem", "problems", "networks", "diffusion", "sampling", "noise", "errors"},
+    "model": {"icdc", "problem", "problems", "networks", "diffusion", "sampling", "noise", "errors", "files"},
     "solver": {"problem", "errors"},
     "solvers": {"solver", "errors"},
     "baselines": {"problem", "problems", "rules", "decoding", "noise", "bounds", "solver", "errors", "data"},
-    "data": {"icdc", "problem", "problems", "solver", "solvers", "errors", "bounds", "noise"},
+    "data": {"icdc", "problem", "problems", "solver", "solvers", "errors", "files", "bounds", "noise"},
 }
 # Parts that put others together say only what they must not know.
 FORBIDDEN: dict[str, set[str]] = {

@@ -14,6 +14,7 @@ from torch import Tensor
 from . import __version__
 from .diffusion import Diffusion, DiffusionConfig
 from .errors import InputError, UsageError
+from .files import write_atomically
 from .networks import Encoding, Network, NetworkConfig
 from .noise import Noise
 from .problem import Features, Problem, Size
@@ -111,7 +112,7 @@ class Model:
         state = self.network.state_dict() if weights is None else weights
         halved = {name for name, _ in self.network.named_parameters()}
         stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
-        write_atomically(Path(path), save(stored, metadata=self.metadata()))
+        write_atomically(path, save(stored, metadata=self.metadata()), make_folder=True)
 
 
 def load(name: str | os.PathLike[str], device: str = "auto") -> Model:
@@ -189,20 +190,6 @@ def default_for(problem: str, size: Size) -> str:
     if best is None:
         raise UsageError(f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE")
     return best[2]
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees either the old content or the new, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _path_of(name: str | os.PathLike[str]) -> Path:

@@ -1,6 +1,5 @@
 """Solutions in and out: every form that is written is read back, wrong ones are refused clearly."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icdc.data import Instance, choice_of, read_solution, write_atomically, write_solution
+from icdc.data import Instance, choice_of, read_solution, write_solution
 from icdc.errors import InputError, UsageError
 from icdc.problems import Atsp, Pmsp
 
@@ -107,19 +106,3 @@ def test_wrong_endings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a tour"):
         write_solution(tmp_path / "s.tour", SHOP, np.array([0, 0, 0]))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s.json"
-    write_atomically(path, json.dumps([1]))
-
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full_disk)
-    with pytest.raises(InputError, match="cannot be written \\(No space left"):
-        write_atomically(path, json.dumps([2]))
-    assert path.read_text() == "[1]"
-    assert [p.name for p in tmp_path.iterdir()] == ["s.json"]
-    with pytest.raises(InputError, match="cannot be written"):
-        write_atomically(tmp_path / "no" / "such" / "folder", b"")

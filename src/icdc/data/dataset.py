@@ -1,8 +1,6 @@
 """Datasets: instances of one problem and size in one `.npz`, with references where they are known."""
 
 import hashlib
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..files import replacing
 from ..problem import Arrays, Problem
 from ..problems import get_problem, problem_path
 
@@ -102,17 +101,8 @@ def write_dataset(path: str | Path, dataset: Dataset) -> None:
 
 def write_arrays(path: str | Path, entries: Mapping[str, Any]) -> None:
     """Write named arrays to a compressed `.npz`, whole or not at all."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **entries)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path, make_folder=True) as file:
+        np.savez_compressed(file, **entries)
 
 
 def fingerprint(arrays: Mapping[str, NDArray[Any]]) -> str:

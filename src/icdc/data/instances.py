@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..files import STDIN, decode_text, read_bytes
 from ..problem import Arrays, Problem
 from ..problems import BUILT_IN, get_problem, problem_path
 from .binary import drafts_of_numpy
 from .documents import drafts_of_json
 from .drafts import BARE, Draft, draft_of_table, draft_of_tsplib
-from .files import STDIN, decode_text, read_bytes
 from .tables import Names
 from .tsplib import looks_like_tsplib
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..files import decode_text, read_bytes, write_atomically
 from .cells import shorten
 from .documents import parse_json
-from .files import decode_text, read_bytes, write_atomically
 from .instances import Instance
 from .tables import Names
 from .tsplib import format_tour, looks_like_tsplib, parse_tsplib

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.files import write_atomically
 from ..errors import UsageError
+from ..files import write_atomically
 from .style import INK, SEQUENTIAL
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Instance, write_atomically
+from ..data import Instance
+from ..files import write_atomically
 from ..problem import to_tensors
 from ..problems.pmsp import Pmsp
 from ..problems.tours import TourProblem

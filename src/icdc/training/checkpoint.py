@@ -1,6 +1,5 @@
 """The state of a run on disk: always whole, at most a minute old."""
 
-import io
 import json
 import os
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import InputError
-from ..model import write_atomically
+from ..files import replacing, write_atomically
 from .config import TrainingConfig, config_from
 
 STATE, METRICS, MODEL = "state.pt", "metrics.jsonl", "model.safetensors"
@@ -18,9 +17,8 @@ STATE, METRICS, MODEL = "state.pt", "metrics.jsonl", "model.safetensors"
 
 def save_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:
     """Write everything a run needs to go on; a kill at any moment leaves the previous state or this one."""
-    buffer = io.BytesIO()
-    torch.save({"config": json.dumps(asdict(config)), **state}, buffer)
-    write_atomically(folder / STATE, buffer.getvalue())
+    with replacing(folder / STATE, make_folder=True) as file:
+        torch.save({"config": json.dumps(asdict(config)), **state}, file)
 
 
 def load_state(folder: Path) -> tuple[TrainingConfig, dict[str, Any]]:
@@ -50,7 +48,7 @@ class MetricsLog:
             return
         kept = [] if resume_at is None else [line for line in _lines(self.path) if line["round"] <= resume_at]
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        write_atomically(self.path, text.encode())
+        write_atomically(self.path, text, make_folder=True)
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line, and see it onto the disk."""

@@ -1,12 +1,14 @@
 """Bytes in and out: every failure is one sentence, and a file is written whole or not at all."""
 
-import contextlib
 import os
+import secrets
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from ..errors import InputError
+from .errors import InputError
 
 STDIN = "-"
 
@@ -39,35 +41,35 @@ def decode_text(content: bytes, name: str) -> str:
     return text
 
 
-def write_atomically(path: str | Path, content: bytes | str) -> None:
-    """Write a file so that readers see the old contents or the new, never a part.
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, make_folder: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes the place of `path` at the end, if all went well.
+
+    A reader, or a crash, sees the old contents or the new, never a part.
 
     Raises
     ------
     InputError
-        If the folder does not exist or cannot be written to.
+        If the file cannot be written; without `make_folder`, also if its folder does not exist.
     """
     path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            with open(temporary, "xb") as file:
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def _umask() -> int:
-    """Return the process's umask; temporary files are private by default, results should not be."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def write_atomically(path: str | os.PathLike[str], content: bytes | str, *, make_folder: bool = False) -> None:
+    """Write a file whole or not at all; see `replacing`."""
+    with replacing(path, make_folder=make_folder) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
