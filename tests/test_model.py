@@ -22,6 +22,7 @@ from icdc.model import (
     card_of,
     default_for,
     load,
+    load_weights,
     model_config,
     pick_device,
 )
@@ -120,18 +121,52 @@ def test_the_file_says_what_it_is(file: Path) -> None:
     assert dtypes == {torch.float16}
 
 
-def test_a_problem_of_ones_own_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model for a user's problem names its module, and loads where that can be imported."""
-    (tmp_path / "my_own_problem.py").write_text("from icdc.problems import Atsp\n\nclass Mine(Atsp):\n    pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    import my_own_problem  # type: ignore[import-not-found]
+class Mine(Atsp):
+    """A problem of one's own, with nothing changed."""
 
-    Model(my_own_problem.Mine(), TINY).save(tmp_path / "m.safetensors")
-    assert type(load(tmp_path / "m.safetensors", "cpu").problem) is my_own_problem.Mine
-    monkeypatch.delitem(sys.modules, "my_own_problem")
-    (tmp_path / "my_own_problem.py").unlink()
-    with pytest.raises(UsageError, match="cannot import"):
+
+def test_a_problem_of_ones_own_must_be_given(tmp_path: Path) -> None:
+    """A model file names the class it is for, and is used only with that class in the caller's hands."""
+    Model(Mine(), TINY).save(tmp_path / "m.safetensors")
+    with pytest.raises(InputError, match=r"for the problem .*:Mine', which does not ship.* give the problem"):
         load(tmp_path / "m.safetensors", "cpu")
+    assert type(load(tmp_path / "m.safetensors", "cpu", Mine()).problem) is Mine
+    with pytest.raises(UsageError, match="m.safetensors' is for '.*:Mine', not for 'atsp'"):
+        load(tmp_path / "m.safetensors", "cpu", "atsp")
+
+
+def test_a_file_does_not_decide_what_is_imported(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither loading nor solving with a foreign file imports what it names, given another problem or none."""
+    (tmp_path / "harmful_problem.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rewrite(file, {"problem": "harmful_problem:Harm"})
+    matrix = [[0, 1, 2], [3, 0, 4], [5, 6, 0]]
+    for act in (
+        lambda: load(file, "cpu"),
+        lambda: load(file, "cpu", Mine()),
+        lambda: icdc.solve(matrix, model=str(file)),
+        lambda: icdc.solve(matrix, model=str(file), problem="atsp"),
+        lambda: icdc.solve(matrix, model=str(file), problem=Mine()),
+    ):
+        with pytest.raises((InputError, UsageError), match="harmful_problem:Harm"):
+            act()
+    assert "harmful_problem" not in sys.modules
+    load_weights(Model(Atsp(), TINY).network, file)  # weights alone need no problem
+
+
+def test_a_class_that_moved_is_still_the_same(file: Path) -> None:
+    """The module of one's own class may be called otherwise where the model is used."""
+    rewrite(file, {"problem": "elsewhere:Mine"})
+    assert type(load(file, "cpu", Mine()).problem) is Mine
+
+
+def test_weights_go_into_a_network_of_the_same_layout_only(file: Path) -> None:
+    network = Model(Atsp(), TINY).network
+    load_weights(network, file)
+    stored = load(file, "cpu").network.state_dict()
+    assert all(torch.equal(value, stored[name]) for name, value in network.state_dict().items())
+    with pytest.raises(InputError, match="do not fit the network"):
+        load_weights(Model(Pmsp(), TINY).network, file)
 
 
 def rewrite(file: Path, change: dict[str, str | None]) -> None:

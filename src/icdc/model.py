@@ -18,7 +18,7 @@ from .files import write_atomically
 from .networks import Encoding, Network, NetworkConfig
 from .noise import Noise
 from .problem import Features, Problem, Size
-from .problems import get_problem, problem_path
+from .problems import get_problem, problem_of_file, problem_path
 from .sampling import Predict, Task
 
 FORMAT_VERSION = 1
@@ -115,24 +115,35 @@ class Model:
         write_atomically(path, save(stored, metadata=self.metadata()), make_folder=True)
 
 
-def load(name: str | os.PathLike[str], device: str = "auto") -> Model:
-    """Load a shipped model by its name, or any model file by its path."""
+def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> Model:
+    """Load a shipped model by its name, or any model file by its path.
+
+    Parameters
+    ----------
+    device : "auto", "cpu" or "cuda".
+    problem : what the model is for. Needed only where it is a problem of your own: a file does not decide which
+        code is imported.
+    """
     path = _path_of(name)
     metadata, state = _read(path, weights=True)
+    given = get_problem(problem) if isinstance(problem, str) else problem
     try:
         config = model_config(json.loads(metadata["config"]))
         card = json.loads(metadata["card"])
-        problem = get_problem(metadata["problem"])
+        found = problem_of_file(metadata["problem"], given, f"the model '{name}'")
     except (KeyError, json.JSONDecodeError) as error:
         raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
     shipped = str(name) in available()
-    model = Model(problem, config, name=str(name) if shipped else str(path), card=card)
-    try:
-        model.network.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
-    except RuntimeError as error:
-        raise InputError(f"the weights in {path} do not fit the network it describes") from error
+    model = Model(found, config, name=str(name) if shipped else str(path), card=card)
+    _set_weights(model.network, state, path)
     model.network.eval()
     return model.to(pick_device(device))
+
+
+def load_weights(network: Network, name: str | os.PathLike[str]) -> None:
+    """Put the weights of a model into a network of the same layout, whatever problem they were trained on."""
+    path = _path_of(name)
+    _set_weights(network, _read(path, weights=True)[1], path)
 
 
 def model_config(values: Mapping[str, Any]) -> ModelConfig:
@@ -190,6 +201,13 @@ def default_for(problem: str, size: Size) -> str:
     if best is None:
         raise UsageError(f"no shipped model solves '{problem}'; train one with icdc train, or give --model FILE")
     return best[2]
+
+
+def _set_weights(network: Network, state: Mapping[str, Tensor], path: Path) -> None:
+    try:
+        network.load_state_dict(state)  # half precision becomes what the network has
+    except RuntimeError as error:
+        raise InputError(f"the weights in {path} do not fit the network they are for") from error
 
 
 def _path_of(name: str | os.PathLike[str]) -> Path:

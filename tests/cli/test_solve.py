@@ -233,7 +233,7 @@ def test_an_ambiguous_matrix_is_asked_about(icdc: Any, cities: Path) -> None:
 def test_a_model_for_another_problem(icdc: Any, shop: Path, models: dict[str, Path]) -> None:
     ran = icdc("solve", shop, "--problem", "pmsp", "--model", models["atsp"])
     assert ran.code == 2
-    assert "solves 'atsp', not 'pmsp'" in ran.err
+    assert "is for 'atsp', not for 'pmsp'" in ran.err
 
 
 def test_a_size_the_model_was_not_trained_on(icdc: Any, tmp_path: Path, models: dict[str, Path]) -> None:

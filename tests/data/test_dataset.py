@@ -9,9 +9,9 @@ import pytest
 from icdc.cli import run
 from icdc.data.dataset import Dataset, fingerprint, read_dataset, write_arrays, write_dataset
 from icdc.data.referencing import write_referenced
-from icdc.errors import InputError
+from icdc.errors import InputError, UsageError
 from icdc.problem import Arrays, Problem
-from icdc.problems import get_problem
+from icdc.problems import Pmsp, get_problem
 from icdc.solver import Results
 from icdc.solvers import make_solver
 
@@ -71,6 +71,20 @@ def test_a_broken_file_is_refused_by_name(entries: dict[str, Any], message: str,
     with pytest.raises(InputError, match=message) as error:
         read_dataset(tmp_path / "bad.npz")
     assert "bad.npz" in str(error.value)
+
+
+class Mine(Pmsp):
+    """A problem of one's own."""
+
+
+def test_a_dataset_of_ones_own_problem_needs_the_problem(tmp_path: Path) -> None:
+    """A file does not decide which code is imported."""
+    write_dataset(tmp_path / "set.npz", Dataset(Mine(), sampled("pmsp", (4, 2)).arrays))
+    with pytest.raises(InputError, match=r"set.npz' is for the problem .*:Mine', which does not ship"):
+        read_dataset(tmp_path / "set.npz")
+    with pytest.raises(UsageError, match="not for 'atsp'"):
+        read_dataset(tmp_path / "set.npz", get_problem("atsp"))
+    assert type(read_dataset(tmp_path / "set.npz", Mine()).problem) is Mine
 
 
 def test_no_file_and_no_dataset_are_refused(tmp_path: Path) -> None:

@@ -153,13 +153,13 @@ def test_coordinates_beside_distances_are_for_drawing(tmp_path: Path) -> None:
 
 def test_the_file_and_the_option_must_agree(tmp_path: Path) -> None:
     path = write(tmp_path, "m.json", json.dumps({"problem": "pmsp", "durations": TALL.tolist()}))
-    with pytest.raises(UsageError, match="the file holds 'pmsp', not 'atsp'"):
+    with pytest.raises(UsageError, match="is for 'pmsp', not for 'atsp'"):
         read_instances(path, Atsp())
 
 
 def test_a_file_cannot_choose_code_to_import(tmp_path: Path) -> None:
     path = write(tmp_path, "m.json", json.dumps({"problem": "os:path", "durations": TALL.tolist()}))
-    with pytest.raises(UsageError, match="if you trust it"):
+    with pytest.raises(InputError, match="if you trust it"):
         read_instances(path)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .problems import find_problem
 from .progress import progress
 
 
@@ -15,6 +16,7 @@ def evaluate(
         typer.Argument(metavar="DATASET...", help="Standard sets (pmsp-20x4, atsp-50, …) or .npz files."),
     ],
     solver: Annotated[list[str], typer.Option("--solver", help="NAME or NAME:option=value,…; repeat it for more.")],
+    problem: Annotated[str | None, typer.Option(help="module:Class, where a file is of a problem of your own.")] = None,
     samples: Annotated[str, typer.Option(help="Tries per instance; several numbers for several rows: 1,8,32.")] = "1",
     seed: Annotated[int, typer.Option(help="Seed of the solvers.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many instances of each set.")] = None,
@@ -47,7 +49,8 @@ def evaluate(
         raise UsageError("choose one of --markdown, --json and --csv")
     counts = _sample_counts(samples)
     solvers = {spec: make_solver(spec) for spec in solver}
-    opened = [open_dataset(name) for name in datasets]
+    asked = None if problem is None else find_problem(problem)
+    opened = [open_dataset(name, asked) for name in datasets]
     if limit is not None:
         opened = [dataset.first(limit) for dataset in opened]
     store = OutcomeFile(out) if out is not None else None

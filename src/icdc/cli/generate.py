@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .problems import find_problem
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -59,13 +60,12 @@ def _drawn(name: str, size: str | None, count: int, seed: int) -> "Dataset":
     from ..data.dataset import Dataset
     from ..data.standard import STANDARD_SETS, draw, standard_set
     from ..errors import UsageError
-    from ..problems import get_problem
 
     if name in STANDARD_SETS:
         if size is not None:
             raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
         return standard_set(name)
-    problem = get_problem(name)
+    problem = find_problem(name)
     wanted = " x ".join(problem.size_names)
     if size is None:
         raise UsageError(f"--size is needed for '{name}': {wanted}")

@@ -58,18 +58,16 @@ class Planner:
         if not self._learned:
             return Plan(make_solver(self._solver), None, self._samples or 1, self._seed)
         size = group.problem.size(group.arrays)
-        model = self._load(self._model or default_for(problem_path(group.problem), size))
-        if type(model.problem) is not type(group.problem):
-            raise UsageError(f"the model '{model.name}' solves '{model.problem.name}', not '{group.problem.name}'")
+        model = self._load(self._model or default_for(problem_path(group.problem), size), group.problem)
         _warn(model, group)
         solver = make_solver(self._solver, model=model, device=self._device, **self._options)
         if self._recorder is not None and isinstance(solver, DiffusionSolver):
             solver.trace = self._recorder
         return Plan(solver, model.name, self._samples or DEFAULT_SAMPLES, self._seed)
 
-    def _load(self, name: str) -> Model:
+    def _load(self, name: str, problem: Problem | None = None) -> Model:
         if name not in self._models:
-            self._models[name] = load(name, self._device)
+            self._models[name] = load(name, self._device, problem)
         return self._models[name]
 
 

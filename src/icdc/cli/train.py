@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .problems import find_problem
+
 if TYPE_CHECKING:
     from ..training import Progress
 
@@ -37,6 +39,7 @@ def train(
         if value is not None:
             overrides[name] = value
     loaded = load_config(config, overrides)
+    find_problem(loaded.problem)
     folder = out or Path("runs") / Path(config).stem
     if resume and overrides:
         raise UsageError("a resumed run keeps its settings; leave out --set, --time-limit, --rounds and --seed")

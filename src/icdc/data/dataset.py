@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..files import replacing
 from ..problem import Arrays, Problem
-from ..problems import get_problem, problem_path
+from ..problems import problem_of_file, problem_path
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,11 @@ class Dataset:
         )
 
 
-def read_dataset(path: str | Path) -> Dataset:
-    """Read a dataset and check it; raise InputError with the file and what is wrong with it."""
+def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
+    """Read a dataset and check it; raise InputError with the file and what is wrong with it.
+
+    `problem` is needed only where it is one of your own: a file does not decide which code is imported.
+    """
     path = Path(path)
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -64,7 +67,7 @@ def read_dataset(path: str | Path) -> Dataset:
         raise InputError(f"'{path}' is not a dataset (.npz): {error}") from error
     if "problem" not in stored:
         raise InputError(f"'{path}' is not a dataset: it has no entry 'problem'")
-    problem = get_problem(str(stored["problem"]))
+    problem = problem_of_file(str(stored["problem"]), problem, f"'{path}'")
     missing = [name for name in problem.arrays if name not in stored]
     if missing:
         raise InputError(f"'{path}' lacks the array '{missing[0]}' of the problem '{problem.name}'")

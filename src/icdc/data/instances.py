@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..files import STDIN, decode_text, read_bytes
 from ..problem import Arrays, Problem
-from ..problems import BUILT_IN, get_problem, problem_path
+from ..problems import BUILT_IN, get_problem, problem_of_file
 from .binary import drafts_of_numpy
 from .documents import drafts_of_json
 from .drafts import BARE, Draft, draft_of_table, draft_of_tsplib
@@ -120,17 +120,9 @@ def _drafts(content: bytes, name: str) -> list[Draft]:
 def _problem_of(draft: Draft, asked: Problem | None) -> Problem:
     """Return the problem that was asked for, or that the file is certain to be."""
     if draft.problem is not None:
-        if asked is not None:
-            if draft.problem not in (asked.name, problem_path(asked)):
-                raise UsageError(f"{draft.name}: the file holds '{draft.problem}', not '{asked.name}'")
+        if asked is not None and draft.problem == asked.name:
             return asked
-        # a data file must not decide which code is imported
-        if draft.problem not in BUILT_IN:
-            raise UsageError(
-                f"{draft.name}: the file holds the problem {draft.problem!r}; "
-                "if you trust it, say so with --problem module:Class"
-            )
-        return get_problem(draft.problem)
+        return problem_of_file(draft.problem, asked, draft.name)
     if asked is not None:
         if draft.blank_diagonal and not asked.feature_sizes.same_items:
             raise InputError(f"{draft.name}: the diagonal is blank, but '{asked.name}' needs every entry")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError, UsageError
-from ..problem import Arrays, Size
+from ..problem import Arrays, Problem, Size
 from ..problems import get_problem
 from .dataset import Dataset, fingerprint, read_dataset, write_arrays
 
@@ -121,13 +121,13 @@ def standard_set(name: str) -> Dataset:
         )
 
 
-def open_dataset(name: str | Path) -> Dataset:
-    """Return a standard set by its name, or a dataset by its path."""
+def open_dataset(name: str | Path, problem: Problem | None = None) -> Dataset:
+    """Return a standard set by its name, or a dataset by its path (`problem`: as in `read_dataset`)."""
     if str(name) in STANDARD_SETS:
         return standard_set(str(name))
     if not Path(name).exists():
         raise InputError(f"there is no file '{name}', and the standard sets are {', '.join(STANDARD_SETS)}")
-    return read_dataset(name)
+    return read_dataset(name, problem)
 
 
 def write_references(dataset: Dataset, folder: str | Path) -> Path:

@@ -2,7 +2,7 @@
 
 import importlib
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..problem import Problem
 from .atsp import Atsp
 from .navigation import Navigation
@@ -35,4 +35,27 @@ def problem_path(problem: Problem) -> str:
     return cls.name if BUILT_IN.get(cls.name) is cls else f"{cls.__module__}:{cls.__qualname__}"
 
 
-__all__ = ["BUILT_IN", "Atsp", "Navigation", "Pmsp", "get_problem", "problem_path"]
+def is_named(problem: Problem, name: str) -> bool:
+    """Tell whether a file's `name` means this problem; a class of your own may have moved to another module."""
+    path = problem_path(problem)
+    return name == path or (":" in path and ":" in name and name.split(":")[1] == path.split(":")[1])
+
+
+def problem_of_file(name: str, given: Problem | None, source: str) -> Problem:
+    """Return the problem that a file names, where the caller gave it or where it ships.
+
+    A file never decides which code is imported: a problem that does not ship must be given.
+    """
+    if given is not None:
+        if not is_named(given, name):
+            raise UsageError(f"{source} is for {name!r}, not for '{problem_path(given)}'")
+        return given
+    if name in BUILT_IN:
+        return get_problem(name)
+    raise InputError(
+        f"{source} is for the problem {name!r}, which does not ship, and a file does not decide what is imported; "
+        "if you trust it, give the problem: --problem module:Class, or problem=… in Python"
+    )
+
+
+__all__ = ["BUILT_IN", "Atsp", "Navigation", "Pmsp", "get_problem", "is_named", "problem_of_file", "problem_path"]

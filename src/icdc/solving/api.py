@@ -7,9 +7,9 @@ import numpy as np
 
 from ..data.instances import Instance
 from ..errors import InfeasibleError, UsageError
-from ..model import Model
+from ..model import Model, card_of
 from ..problem import Problem
-from ..problems import get_problem
+from ..problems import get_problem, problem_of_file
 from ..solver import Solver
 from .report import Answer
 from .solver import DiffusionSolver, SolveCallback
@@ -78,9 +78,7 @@ def _problem_of(instance: Any, problem: str | Problem | None, model: Model | str
     if isinstance(model, Model):
         return model.problem
     if model is not None:
-        from ..model import card_of
-
-        return get_problem(str(card_of(model)["problem"]))
+        return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
     if not isinstance(instance, Mapping):
         shape = np.shape(instance)
         if len(shape) == 2 and shape[0] != shape[1]:

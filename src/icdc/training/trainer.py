@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
-from ..model import Model, load, pick_device
+from ..model import Model, load_weights, pick_device
 from ..problems import get_problem
 from .capture import Capture, StepFunction, compile_layers
 from .checkpoint import MODEL, MetricsLog, load_state, save_state
@@ -118,9 +118,8 @@ class Trainer:
                 raise UsageError(f"a size of {problem.name} is {', '.join(problem.size_names)}; got {list(size)}")
         self.learner = Learner(problem, self.config, self.device, self.ranks)
         if self.config.init:
-            weights = load(self.config.init, "cpu").network.state_dict()
-            self.learner.model.network.load_state_dict(weights)
-            self.learner.average.network.load_state_dict(weights)
+            load_weights(self.learner.model.network, self.config.init)
+            load_weights(self.learner.average.network, self.config.init)
         self.learner.model.network.train()
         if self.compile_network and self.device.type == "cuda":
             compile_layers(self.learner.model.network.worth_compiling())
