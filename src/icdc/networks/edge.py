@@ -1,10 +1,10 @@
 """The layer of the default network: attention between rows and columns with a thin state on every edge."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import fused
+from .fused_means import relu_means
 from .layers import FeedForward, LayerNorm, gelu, head_scores, split_heads
 
 
@@ -77,13 +77,11 @@ class EdgeLayer(nn.Module):
         over_columns, over_rows = logits.chunk(2, 1)
         row_weights = over_columns.softmax(-1).to(query.dtype)
         column_weights = over_rows.softmax(-2).to(query.dtype).transpose(-1, -2)
-        active = F.relu(edges)
-        rows = rows + self.out_rows(
-            torch.cat([_attend(row_weights, column_value, self.heads), active.mean(2).to(query.dtype)], -1)
-        )
-        columns = columns + self.out_columns(
-            torch.cat([_attend(column_weights, row_value, self.heads), active.mean(1).to(query.dtype)], -1)
-        )
+        row_means, column_means = relu_means(edges)
+        to_rows = [_attend(row_weights, column_value, self.heads), row_means.to(query.dtype)]
+        to_columns = [_attend(column_weights, row_value, self.heads), column_means.to(query.dtype)]
+        rows = rows + self.out_rows(torch.cat(to_rows, -1))
+        columns = columns + self.out_columns(torch.cat(to_columns, -1))
         rows = rows + self.feed_rows(self.norm_rows_2(rows))
         columns = columns + self.feed_columns(self.norm_columns_2(columns))
         return rows, columns, edges

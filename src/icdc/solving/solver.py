@@ -18,7 +18,7 @@ from ..errors import InfeasibleError, InputError, UsageError
 from ..model import Model, default_for, load, pick_device
 from ..noise import Noise, fold, root_key
 from ..problem import Arrays, Problem, to_tensors
-from ..problems import problem_path
+from ..problems import is_named, problem_path
 from ..sampling import Predict, SamplingOptions, Step, Task, generate, refine
 from ..solver import Results
 
@@ -93,7 +93,7 @@ class DiffusionSolver:
         if isinstance(self.model, Model):
             return type(self.model.problem) is type(problem)
         names = [self.model] if self.model is not None else available()
-        return any(card_of(name)["problem"] == problem_path(problem) for name in names)
+        return any(is_named(problem, str(card_of(name)["problem"])) for name in names)
 
     def solve(
         self,
@@ -127,7 +127,7 @@ class DiffusionSolver:
             model = self.model
         else:
             name = self.model or default_for(problem_path(problem), problem.size(arrays))
-            model = load(name, self.device)
+            model = load(name, self.device, problem)
             if self.model is not None:
                 self.model = model
         if type(model.problem) is not type(problem):
@@ -155,8 +155,7 @@ class _Search:
         rows, columns = self.problem.shape(size)
         self.choice = np.zeros((self.count, rows), dtype=np.int64)
         self.cost = np.full(self.count, np.inf)
-        bound = self.problem.lower_bound(self.arrays)
-        self.bound = np.full(self.count, -np.inf) if bound is None else bound
+        self.bound = np.full(self.count, -np.inf)
         self.limit = self.solver.chunk or default_chunk(self.model, rows * columns)
         self.began = time.perf_counter()
 
@@ -164,6 +163,9 @@ class _Search:
         """Work through all instances; return whether the user interrupted it."""
         if start is not None:
             self._begin_from(start)
+        if time_limit is not None:  # a bound is worth its time only where meeting it saves some
+            bound = self.problem.lower_bound(self.arrays)
+            self.bound = self.bound if bound is None else bound
         try:
             with torch.inference_mode():
                 for chunk, chunks_left in self._chunks():
@@ -285,8 +287,9 @@ class _Search:
 
 
 def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell where a cost meets its lower bound, up to rounding."""
-    return np.asarray(cost <= bound + 1e-9 * np.maximum(1.0, np.abs(bound)))
+    """Tell where a cost meets its lower bound, up to rounding; a bound of −inf is never met."""
+    known = np.where(np.isfinite(bound), bound, 0.0)
+    return np.asarray(np.isfinite(bound) & (cost <= known + 1e-9 * np.maximum(1.0, np.abs(known))))
 
 
 def default_chunk(model: Model, elements: int) -> int:

@@ -32,8 +32,6 @@ class Learner:
         self.rate = torch.tensor(config.optimizer.learning_rate, device=device)
         self.improvement_weight = torch.tensor(config.improvement.weight, device=device)
         self.parameters = [p for p in self.model.network.parameters() if p.requires_grad]
-        for parameter in self.parameters:
-            parameter.grad = torch.zeros_like(parameter)
         self.optimizer = torch.optim.AdamW(
             self.parameters,
             lr=self.rate if cuda else config.optimizer.learning_rate,
@@ -52,12 +50,11 @@ class Learner:
 
     def update(self, loss: Tensor) -> None:
         """Take one optimizer step on a loss, averaged over all processes."""
+        self.optimizer.zero_grad(set_to_none=True)  # gradients are then written, not added to zeros
         loss.backward()
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        self.ranks.average(gradients)
+        self.ranks.average([p.grad for p in self.parameters if p.grad is not None])
         torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate, where a captured optimizer step finds it too."""
@@ -80,5 +77,4 @@ class Learner:
         """Return every tensor that steps change, in a fixed order; optimizer state comes last."""
         fixed = [*self.model.network.parameters(), *self.model.network.buffers(), *self.average.network.parameters()]
         fixed += [*self.average.network.buffers(), self.draws]
-        fixed += [p.grad for p in self.parameters if p.grad is not None]
         return fixed + [v for s in self.optimizer.state.values() for v in s.values() if isinstance(v, Tensor)]

@@ -1,0 +1,94 @@
+"""Choose how a model solves on validation sets, measure it on standard test sets, and write both into its card.
+
+    python benchmarks/ship.py runs/atsp-20/model.safetensors --name atsp-20 \
+        --pair validation/atsp-20.npz=atsp-20 --out src/icdc/models
+
+For every pair VALIDATION=STANDARD and every number of samples the setting with the smallest gap on the validation
+set is measured on the standard set: the best solution decoded along each trajectory (the chain), the last sample
+alone as the paper counts, and refinement that at most doubles the time of the most samples.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from icdc.data.dataset import Dataset, read_dataset
+from icdc.data.standard import standard_set
+from icdc.evaluation import evaluate, summarise
+from icdc.model import Model, load
+from icdc.solving import DiffusionSolver
+
+CANDIDATES: list[dict[str, Any]] = [
+    {"order": "confidence", "temperature": 0.5},
+    {"order": "confidence", "temperature": 1.0, "decodes": 8},
+    {"order": "rule", "temperature": 1.0},
+    {"order": "rule", "temperature": 1.0, "decodes": 8},
+    {"order": "rule", "temperature": 2.0, "decodes": 8},
+    {"order": "rule", "temperature": 2.0, "decodes": 16, "reverse": "independent"},
+]
+LAST_SAMPLE = {"order": "rule", "temperature": 1.0, "reverse": "independent", "keep": "last"}
+
+
+def tuned(model: Model, dataset: Dataset, samples: int, device: str) -> dict[str, Any]:
+    """Return the candidate with the smallest mean cost on a validation set."""
+    costs = []
+    for candidate in CANDIDATES:
+        solver = DiffusionSolver(model, device=device, **candidate)
+        costs.append(float(solver.solve(dataset.problem, dataset.arrays, samples=samples, seed=1).cost.mean()))
+    return CANDIDATES[int(np.argmin(costs))]
+
+
+def measured(model: Model, dataset: Dataset, way: str, samples: int, device: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return one row of results on a standard set."""
+    solver = DiffusionSolver(model, device=device, **options)
+    summary = summarise(evaluate(dataset, solver, f"icdc:{options}", samples=samples, chunk=1000))
+    kept = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasible", "seconds", "device")
+    values = {k: (round(v, 4) if isinstance(v, float) else v) for k, v in summary.as_dict().items() if k in kept}
+    return {"set": dataset.name, "instances": len(dataset), "way": way, "samples": samples, **values, "options": options}
+
+
+def main() -> None:
+    """Tune, measure, and save the model with its card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--pair", action="append", required=True, metavar="VALIDATION=STANDARD")
+    parser.add_argument("--samples", default="1,8,32,128")
+    parser.add_argument("--tune-count", type=int, default=256)
+    parser.add_argument("--test-count", type=int, default=1000)
+    parser.add_argument("--tune-most", type=int, default=32, help="more samples use the setting chosen at this many")
+    parser.add_argument("--refine", type=int, default=6, help="rounds of refinement; 0 leaves them out")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    model = load(options.model, options.device)
+    counts = [int(text) for text in options.samples.split(",")]
+    rows: list[dict[str, Any]] = []
+
+    def add(row: dict[str, Any]) -> None:
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        model.card["results"] = rows
+        model.save(options.out / f"{options.name}.safetensors")
+
+    for pair in options.pair:
+        validation_name, _, standard_name = pair.partition("=")
+        validation = read_dataset(validation_name).first(options.tune_count)
+        test = standard_set(standard_name).first(options.test_count)
+        best: dict[str, Any] = {}
+        for samples in counts:
+            if samples <= options.tune_most:
+                best = tuned(model, validation, samples, options.device)
+            add(measured(model, test, "chain", samples, options.device, best))
+        for samples in counts:
+            add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE))
+        if options.refine:
+            refined = {**best, "refine": options.refine}
+            add(measured(model, test, "refined", counts[-1], options.device, refined))
+
+
+if __name__ == "__main__":
+    main()
