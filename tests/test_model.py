@@ -131,7 +131,7 @@ def test_a_problem_of_ones_own_must_be_given(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"for the problem .*:Mine', which does not ship.* give the problem"):
         load(tmp_path / "m.safetensors", "cpu")
     assert type(load(tmp_path / "m.safetensors", "cpu", Mine()).problem) is Mine
-    with pytest.raises(UsageError, match="m.safetensors' is for '.*:Mine', not for 'atsp'"):
+    with pytest.raises(UsageError, match=r"m\.safetensors' is for '.*:Mine', not for 'atsp'"):
         load(tmp_path / "m.safetensors", "cpu", "atsp")
 
 

@@ -1,10 +1,14 @@
 """The helpers of the contract: tensors of instances, what a choice picks, its matrix, repeated features."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from icdc.errors import InputError
 from icdc.problem import Features, Problem, one_hot, picked, to_tensors
+from icdc.problems import Atsp, Pmsp
 
 
 def test_arrays_keep_their_values_exactly() -> None:
@@ -57,6 +61,34 @@ def test_features_repeat_instance_by_instance() -> None:
     assert torch.equal(twice.rows[3], features.rows[1])
     assert twice.columns is None
     assert features.repeat(1) is features
+
+
+@pytest.mark.parametrize("problem", [Pmsp(), Atsp()])
+@pytest.mark.parametrize(
+    ("solution", "sentence"),
+    [
+        ([0, 1.5, 2], "entry 2 of the solution is 1.5, not an integer"),
+        ([0, 1, 2.0], "entry 3 of the solution is 2.0, not an integer"),
+        ([0, None, 1], "entry 2 of the solution is None, not an integer"),
+        (["0", "1"], "entry 1 of the solution is '0', not an integer"),
+        ([True, False], "entry 1 of the solution is True, not an integer"),
+        ([[0, 1]], "must be a list of integers"),
+        ([[0, 1], [2]], "must be a list of integers"),
+        ([], "must be a list of integers"),
+    ],
+)
+def test_a_solution_is_never_rounded(problem: Problem, solution: list[Any], sentence: str) -> None:
+    """What is not a list of integers is refused, and the entry is named."""
+    with pytest.raises(InputError, match=sentence):
+        problem.choice(solution)
+
+
+def test_integers_of_every_kind_make_a_solution() -> None:
+    """Lists, and what NumPy and torch make of them."""
+    for solution in ([2, 0, 1], list(np.array([2, 0, 1], dtype=np.uint8)), list(torch.tensor([2, 0, 1]))):
+        choice = Pmsp().choice(solution)
+        assert choice.dtype == np.int64
+        assert choice.tolist() == [2, 0, 1]
 
 
 def test_a_problem_must_be_filled_in() -> None:

@@ -5,7 +5,7 @@ stored as `choice` (batch, samples, rows): several solutions for every instance 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .errors import InputError
 from .noise import Noise
 from .rules import Rule
 
@@ -129,11 +130,25 @@ class Problem(ABC):
 
     def choice(self, solution: list[int]) -> NDArray[np.int64]:
         """Read what `solution` writes; raise InputError if it cannot be a solution."""
-        return np.asarray(solution, dtype=np.int64)
+        return integers_of(solution)
 
     def lower_bound(self, arrays: Arrays) -> NDArray[np.float64] | None:
         """Return a proven lower bound on the cost of every instance, (count,), or None."""
         return None
+
+
+def integers_of(solution: Sequence[int]) -> NDArray[np.int64]:
+    """Return a list of integers as an array (items,); anything else is an InputError, never rounded."""
+    try:
+        items = np.asarray(solution)
+    except (ValueError, OverflowError):
+        items = np.empty(0)
+    if items.ndim != 1 or not items.size:
+        raise InputError("a solution must be a list of integers")
+    if not np.issubdtype(items.dtype, np.integer):
+        place = next((i for i, item in enumerate(solution) if not isinstance(item, int | np.integer)), 0)
+        raise InputError(f"entry {place + 1} of the solution is {solution[place]!r}, not an integer")
+    return items.astype(np.int64)
 
 
 def to_tensors(arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> dict[str, Tensor]:

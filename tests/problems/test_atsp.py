@@ -115,6 +115,11 @@ def test_two_cities_work() -> None:
         ([[0]], "at least 2 cities"),
         ([[0, np.nan], [1, 0]], "not finite at row 1, column 2"),
         ([[0, 1], [np.inf, 0]], "not finite at row 2, column 1"),
+        ([[0, 1], [2**53 + 1, 0]], "too large at row 2, column 1"),
+        ([[0, 2**70], [1, 0]], "too large"),
+        (np.array([[0, 2**64 - 1], [1, 0]], dtype=np.uint64), "too large at row 1, column 2"),
+        ([[0, 1.1e30], [1, 0]], "too large at row 1, column 2"),
+        (np.array([[0, np.longdouble("1e400")], [1, 0]]), "too large at row 1, column 2"),
         ([[0, 1], [-2, 0]], "negative value -2 at row 2, column 1"),
         ([[0, "a"], [1, 0]], "must hold numbers"),
         ([[0, 1], [1]], "different lengths"),
@@ -131,6 +136,24 @@ def test_bad_matrices_get_one_clear_sentence(matrix: object, sentence: str) -> N
     """Every refusal is an InputError that says what is wrong and where."""
     with pytest.raises(InputError, match=sentence):
         ATSP.check({"distances": matrix})
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind"),
+    [
+        (np.array([[0, 2**53], [2**53, 0]]), np.int64),
+        (np.array([[0, 2**53], [1, 0]], dtype=np.uint64), np.int64),
+        (np.array([[0, 255], [1, 0]], dtype=np.uint8), np.uint8),
+        (np.array([[0, 1e30], [1, 0]]), np.float64),
+        (np.array([[0, 6e4], [1, 0]], dtype=np.float16), np.float64),
+        (np.array([[0, 0.5], [1, 0]], dtype=np.longdouble), np.float64),
+    ],
+)
+def test_the_largest_numbers_are_kept_exactly(matrix: np.ndarray, kind: type) -> None:
+    """Integers up to 2^53 and reals up to 10^30 come in as they are, reals as float64."""
+    (checked,) = ATSP.check({"distances": matrix}).values()
+    assert checked.dtype == kind
+    assert (checked[0] == matrix).all()
 
 
 def test_check_ignores_the_diagonal_and_keeps_the_argument() -> None:

@@ -39,7 +39,7 @@ def train(
         if value is not None:
             overrides[name] = value
     loaded = load_config(config, overrides)
-    find_problem(loaded.problem)
+    find_problem(loaded.problem)  # modules in the current folder too, before anything is written
     folder = out or Path("runs") / Path(config).stem
     if resume and overrides:
         raise UsageError("a resumed run keeps its settings; leave out --set, --time-limit, --rounds and --seed")

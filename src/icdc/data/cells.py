@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-
-LARGEST_INTEGER = 2**53
-"""Integers up to here have exact sums and comparisons in int64 and in float64 alike."""
-
-LARGEST_REAL = 1e30
-"""Reals up to here can be added and squared in the network's float32 arithmetic after scaling."""
+from ..problems import matrices
+from ..problems.matrices import LARGEST_INTEGER, LARGEST_REAL
 
 Number = int | float
 
@@ -61,19 +57,12 @@ def number_array(array: NDArray[Any], where: str) -> NDArray[Any]:
     """Check an array of any numeric kind from a binary file; integers stay integers, reals become float64."""
     if array.dtype == bool:
         return array
-    if np.issubdtype(array.dtype, np.integer):
-        if array.size and (int(array.max()) > LARGEST_INTEGER or int(array.min()) < -LARGEST_INTEGER):
-            raise InputError(f"{where}: {_place(np.abs(array.astype(object)) > LARGEST_INTEGER)} is too large")
-        return array if array.dtype != np.uint64 else array.astype(np.int64)
-    if np.issubdtype(array.dtype, np.floating):
-        if array.dtype.itemsize > 8:
-            array = np.clip(array, -1e300, 1e300)  # what lies beyond float64 is refused just below
-        array = array.astype(np.float64)
-        huge = np.isfinite(array) & (np.abs(array) > LARGEST_REAL)
-        if huge.any():
-            raise InputError(f"{where}: {_place(huge)} is too large")
-        return array
-    raise InputError(f"{where}: must hold numbers, got {array.dtype}")
+    if not matrices.is_numeric(array):
+        raise InputError(f"{where}: must hold numbers, got {array.dtype}")
+    huge = matrices.too_large(array)
+    if huge.any():
+        raise InputError(f"{where}: {_place(huge)} is too large")
+    return matrices.as_stored(array)
 
 
 def shorten(text: str, limit: int = 40) -> str:

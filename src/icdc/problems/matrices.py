@@ -1,4 +1,7 @@
-"""Checks of matrices that come from outside; every refusal names the entry and what is wrong with it."""
+"""Checks of matrices that come from outside, from files and from Python alike.
+
+Every refusal names the entry and what is wrong with it.
+"""
 
 from typing import Any
 
@@ -6,6 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+
+LARGEST_INTEGER = 2**53
+"""Integers up to here have exact sums and comparisons in int64 and in float64 alike."""
+
+LARGEST_REAL = 1e30
+"""Reals up to here can be added and squared in the network's float32 arithmetic after scaling."""
 
 
 def checked_matrix(matrix: Any, what: str) -> NDArray[Any]:
@@ -20,20 +29,45 @@ def checked_matrix(matrix: Any, what: str) -> NDArray[Any]:
         raise InputError(f"{what} must be a matrix, got an array with {array.ndim} axes")
     if array.size == 0:
         raise InputError(f"{what} is empty")
-    if array.dtype == bool or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+    if array.dtype == object and all(type(value) is int for value in array.flat):
+        raise InputError(f"{what} has a value that is too large")  # more than any integer type of NumPy holds
+    if not is_numeric(array):
         raise InputError(f"{what} must hold numbers, got {array.dtype}")
-    if not np.issubdtype(array.dtype, np.integer):
-        broken = np.argwhere(~np.isfinite(array))
-        if len(broken):
-            _, row, column = broken[0]
-            raise InputError(f"{what} has a value that is not finite at row {row + 1}, column {column + 1}")
-    return array
+    _reject(~np.isfinite(array), f"{what} has a value that is not finite")
+    _reject(too_large(array), f"{what} has a value that is too large")
+    return as_stored(array)
 
 
 def reject_negative(array: NDArray[Any], what: str) -> None:
     """Raise InputError naming the first negative entry of a batch of matrices."""
-    negative = np.argwhere(array < 0)
-    if len(negative):
-        index, row, column = negative[0]
-        value = array[index, row, column]
-        raise InputError(f"{what} has the negative value {value} at row {row + 1}, column {column + 1}")
+    negative = array < 0
+    if negative.any():
+        _reject(negative, f"{what} has the negative value {array[negative][0]}")
+
+
+def is_numeric(array: NDArray[Any]) -> bool:
+    """Tell whether an array holds integers or reals; truth values and complex numbers are neither."""
+    return np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+
+
+def too_large(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which numbers are beyond what can be computed with exactly (integers) or safely (reals)."""
+    if np.issubdtype(array.dtype, np.integer):
+        return np.asarray((array > LARGEST_INTEGER) | (array < -LARGEST_INTEGER))
+    with np.errstate(over="ignore"):
+        limit = array.dtype.type(LARGEST_REAL)  # infinite in half precision, where nothing is too large
+    return np.asarray(np.isfinite(array) & (np.abs(array) > limit))
+
+
+def as_stored(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as instances keep them: integers as they are (uint64 as int64), reals as float64."""
+    if np.issubdtype(array.dtype, np.integer):
+        return array.astype(np.int64) if array.dtype == np.uint64 else array
+    return array.astype(np.float64, copy=False)
+
+
+def _reject(wrong: NDArray[np.bool_], sentence: str) -> None:
+    """Raise InputError with the place of the first wrong entry of a batch of matrices, if there is one."""
+    if wrong.any():
+        _, row, column = np.argwhere(wrong)[0]
+        raise InputError(f"{sentence} at row {row + 1}, column {column + 1}")

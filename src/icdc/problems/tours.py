@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..noise import Noise
-from ..problem import Instances, Problem, Size, picked
+from ..problem import Instances, Problem, Size, integers_of, picked
 from ..rules import HamiltonianCycle
 
 
@@ -57,8 +57,8 @@ class TourProblem(Problem):
         return tour
 
     def choice(self, solution: list[int]) -> NDArray[np.int64]:
-        tour = np.asarray(solution, dtype=np.int64)
-        if tour.ndim != 1 or sorted(tour.tolist()) != list(range(len(tour))):
+        tour = integers_of(solution)
+        if sorted(tour.tolist()) != list(range(len(tour))):
             raise InputError("a tour must name every city from 0 to n-1 exactly once")
         successor = np.empty_like(tour)
         successor[tour] = np.roll(tour, -1)
