@@ -41,13 +41,16 @@ def tuned(model: Model, dataset: Dataset, samples: int, device: str) -> dict[str
     return CANDIDATES[int(np.argmin(costs))]
 
 
-def measured(model: Model, dataset: Dataset, way: str, samples: int, device: str, options: dict[str, Any]) -> dict[str, Any]:
+def measured(
+    model: Model, dataset: Dataset, way: str, samples: int, device: str, options: dict[str, Any]
+) -> dict[str, Any]:
     """Return one row of results on a standard set."""
     solver = DiffusionSolver(model, device=device, **options)
     summary = summarise(evaluate(dataset, solver, f"icdc:{options}", samples=samples, chunk=1000))
     kept = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasible", "seconds", "device")
     values = {k: (round(v, 4) if isinstance(v, float) else v) for k, v in summary.as_dict().items() if k in kept}
-    return {"set": dataset.name, "instances": len(dataset), "way": way, "samples": samples, **values, "options": options}
+    about = {"set": dataset.name, "instances": len(dataset), "way": way, "samples": samples}
+    return {**about, **values, "options": options}
 
 
 def main() -> None:
