@@ -42,13 +42,7 @@ class Solver(Protocol):
         ...
 
     def solve(
-        self,
-        problem: Problem,
-        arrays: Arrays,
-        *,
-        samples: int = 1,
-        seed: int = 0,
-        time_limit: float | None = None,
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
     ) -> Results:
         """Answer every instance of `arrays` (leading axis: count).
 

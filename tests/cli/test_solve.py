@@ -30,13 +30,7 @@ class FakeSolver:
         return True
 
     def solve(
-        self,
-        problem: Problem,
-        arrays: Arrays,
-        *,
-        samples: int = 1,
-        seed: int = 0,
-        time_limit: float | None = None,
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
     ) -> Results:
         count, rows = len(next(iter(arrays.values()))), problem.shape(problem.size(arrays))[0]
         zeros = np.zeros(count)
@@ -64,19 +58,8 @@ def test_one_json_line_with_the_documented_keys(icdc: Any, shop: Path, models: d
 
 
 def test_the_same_seed_gives_the_same_answer(icdc: Any, cities: Path, models: dict[str, Path]) -> None:
-    command = (
-        "solve",
-        cities,
-        "--model",
-        models["atsp"],
-        "--json",
-        "--samples",
-        3,
-        "--refine",
-        1,
-        "--steps",
-        4,
-    )
+    options = ("--json", "--samples", 3, "--refine", 1, "--steps", 4)
+    command = ("solve", cities, "--model", models["atsp"], *options)
     first, second = (json.loads(icdc(*command).out) for _ in range(2))
     first.pop("seconds")
     second.pop("seconds")

@@ -89,13 +89,7 @@ class TourConstruction(ABC):
         return is_tour(problem)
 
     def solve(
-        self,
-        problem: Problem,
-        arrays: Arrays,
-        *,
-        samples: int = 1,
-        seed: int = 0,
-        time_limit: float | None = None,
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' builds tours, it cannot answer '{problem.name}'")

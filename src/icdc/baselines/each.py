@@ -77,13 +77,7 @@ class EachInstance(ABC):
         return (self.scheduling and is_scheduling(problem)) or (self.tours and is_tour(problem))
 
     def solve(
-        self,
-        problem: Problem,
-        arrays: Arrays,
-        *,
-        samples: int = 1,
-        seed: int = 0,
-        time_limit: float | None = None,
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' cannot answer the problem '{problem.name}'")

@@ -60,13 +60,7 @@ class PopulationSearch(ABC):
         return is_scheduling(problem)
 
     def solve(
-        self,
-        problem: Problem,
-        arrays: Arrays,
-        *,
-        samples: int = 1,
-        seed: int = 0,
-        time_limit: float | None = None,
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
     ) -> Results:
         if not self.supports(problem):
             raise UsageError(f"the solver '{self.name}' schedules jobs, it cannot answer '{problem.name}'")

@@ -26,13 +26,7 @@ class RandomSolver:
         return True
 
     def solve(
-        self,
-        problem: Problem,
-        arrays: Arrays,
-        *,
-        samples: int = 1,
-        seed: int = 0,
-        time_limit: float | None = None,
+        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
     ) -> Results:
         started = time.perf_counter()
         instances = to_tensors(arrays, self.device)
