@@ -43,7 +43,8 @@ def test_a_broken_problem(icdc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         (("nothing",), "unknown problem 'nothing'"),
         (("no_such_module:Problem",), "cannot import the problem"),
-        (("pmsp", "--size", "5by3"), "--size must be whole numbers such as 5 or 5x3"),
+        (("pmsp", "--size", "5by3"), "--size of 'pmsp' must be jobs x machines, got '5by3'"),
+        (("pmsp", "--size", "5"), "--size of 'pmsp' must be jobs x machines, got '5'"),
         (("pmsp", "--size", "9x9"), "has too many assignments to list"),
     ],
 )

@@ -16,14 +16,19 @@ def ring(tmp_path: Path) -> Path:
     return path
 
 
+def verified(icdc: Any, instance: Path, folder: Path, solution: str) -> tuple[Path, Any]:
+    """Write a solution to a file and verify it."""
+    path = folder / "solution.txt"
+    path.write_text(solution)
+    return path, icdc("verify", instance, path)
+
+
 @pytest.mark.parametrize(
     ("solution", "said"),
     [("0 1 2", "length 3, optimal"), ("a c b", "length 27, at least 3 is needed (gap 800.00 %)")],
 )
 def test_a_feasible_solution(icdc: Any, ring: Path, tmp_path: Path, solution: str, said: str) -> None:
-    path = tmp_path / "solution.txt"
-    path.write_text(solution)
-    ran = icdc("verify", ring, path)
+    path, ran = verified(icdc, ring, tmp_path, solution)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == f"{path}: feasible, {said}\n"
 
@@ -53,9 +58,7 @@ def test_json(icdc: Any, ring: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_solution(icdc: Any, ring: Path, tmp_path: Path, solution: str, sentence: str) -> None:
-    path = tmp_path / "solution.txt"
-    path.write_text(solution)
-    ran = icdc("verify", ring, path)
+    path, ran = verified(icdc, ring, tmp_path, solution)
     assert (ran.code, ran.out) == (3, "")
     assert ran.err == f"icdc: {path}: {sentence}\n"
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InputError, UsageError
-from .problems import find_problem
+from ..errors import InputError
+from .problems import find_problem, read_size
 
 
 def check_problem(
@@ -21,16 +21,9 @@ def check_problem(
     from ..conformance import check_conformance
 
     found = find_problem(problem)
-    findings = check_conformance(found, None if size is None else _numbers(size), seed)
+    findings = check_conformance(found, None if size is None else read_size(size, found), seed)
     for finding in findings:
         print(f"ok     {finding.check}" if finding.wrong is None else f"WRONG  {finding.check}: {finding.wrong}")
     wrong = sum(finding.wrong is not None for finding in findings)
     if wrong:
         raise InputError(f"'{found.name}' breaks the contract of a problem in {wrong} of {len(findings)} parts")
-
-
-def _numbers(size: str) -> tuple[int, ...]:
-    parts = size.lower().split("x")
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise UsageError(f"--size must be whole numbers such as 5 or 5x3, got '{size}'")
-    return tuple(map(int, parts))

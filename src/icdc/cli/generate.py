@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .problems import find_problem
+from .problems import find_problem, read_size
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -66,13 +66,6 @@ def _drawn(name: str, size: str | None, count: int, seed: int) -> "Dataset":
             raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
         return standard_set(name)
     problem = find_problem(name)
-    wanted = " x ".join(problem.size_names)
     if size is None:
-        raise UsageError(f"--size is needed for '{name}': {wanted}")
-    try:
-        numbers = tuple(int(part) for part in size.lower().split("x"))
-    except ValueError:
-        numbers = ()
-    if len(numbers) != len(problem.size_names) or min(numbers, default=0) < 1:
-        raise UsageError(f"--size of '{name}' must be {wanted}, got '{size}'")
-    return Dataset(problem, draw(name, numbers, count, seed))
+        raise UsageError(f"--size is needed for '{name}': {' x '.join(problem.size_names)}")
+    return Dataset(problem, draw(name, read_size(size, problem), count, seed))

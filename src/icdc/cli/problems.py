@@ -1,8 +1,10 @@
-"""How the command line finds a problem: by name, or in a file of your own beside which you stand."""
+"""How the command line finds a problem, by name or in a file of your own beside which you stand, and a size."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -18,3 +20,11 @@ def find_problem(name: str) -> "Problem":
     if ":" in name and here not in sys.path:
         sys.path.insert(0, here)
     return get_problem(name)
+
+
+def read_size(text: str, problem: "Problem") -> tuple[int, ...]:
+    """Read a size of a problem, such as 20 or 20x4."""
+    parts = text.lower().split("x")
+    if len(parts) != len(problem.size_names) or not all(p.isdecimal() and len(p) < 10 and int(p) > 0 for p in parts):
+        raise UsageError(f"--size of '{problem.name}' must be {' x '.join(problem.size_names)}, got '{text}'")
+    return tuple(map(int, parts))
