@@ -1,27 +1,57 @@
-"""The documents show what the commands print: every console block is run."""
+"""The documents show what happens: every console block is run, every Python block too, and links lead somewhere."""
 
 import re
 import shlex
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("docs/quickstart.md", "docs/command-line.md", "docs/file-formats.md")
-BLOCKS = [
-    pytest.param(block, id=f"{Path(name).stem}-{number}")
-    for name in DOCUMENTS
-    for number, block in enumerate(re.findall(r"```console\n(.*?)```", (ROOT / name).read_text(), re.S))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
+
+
+def blocks(path: Path, language: str) -> list[tuple[str, str]]:
+    """Return the blocks of a language in a document, each with the mark before it: (mark, code)."""
+    found = [match for match in BLOCK.finditer(path.read_text()) if match["language"] == language]
+    return [(match["mark"] or "", match["code"]) for match in found]
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def bare(code: str) -> str:
+    """Return the lines of some code without their indentation, so that an excerpt can be found in its file."""
+    return "\n".join(line.strip() for line in code.splitlines() if line.strip())
+
+
+CONSOLE = [
+    pytest.param(code, id=f"{named(path)}-{number}")
+    for path in DOCUMENTS
+    for number, (_, code) in enumerate(blocks(path, "console"))
 ]
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_console_blocks(icdc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: str) -> None:
-    """Each `$ icdc …` prints first what the document shows (times aside, and the rest may be left out)."""
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Stand in a folder that has the examples, as a clone does."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    for name in [name for name in sys.modules if name.split(".")[0] == "examples"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("clone")
+@pytest.mark.parametrize("block", CONSOLE)
+def test_console_blocks(icdc: Any, block: str) -> None:
+    """Each `$ icdc …` prints first what the document shows (times aside, and the rest may be left out)."""
     for part in block.split("$ icdc ")[1:]:
         command, *shown = part.strip().splitlines()
         ran = icdc(*shlex.split(command))
@@ -29,27 +59,37 @@ def test_console_blocks(icdc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert printed[: len(shown)] == shown
 
 
+@pytest.mark.usefixtures("clone")
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "python")], ids=named)
+def test_python_blocks(path: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of a document runs from top to bottom, with tiny models in place of the shipped ones."""
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("Agg")
+    monkeypatch.setattr("icdc.model.models_folder", lambda: models["atsp"].parent)
+    names: dict[str, Any] = {}
+    for mark, code in blocks(path, "python"):
+        if mark.startswith("not run: "):
+            compile(code, named(path), "exec")
+        elif mark.startswith("from "):
+            assert bare(code) in bare((ROOT / mark.removeprefix("from ")).read_text())
+        else:
+            exec(compile(code, named(path), "exec"), names)
+    pyplot.close("all")
+
+
 def test_there_are_blocks_to_run() -> None:
-    assert len(BLOCKS) >= 4
+    assert len(CONSOLE) >= 4
+    assert sum(len(blocks(path, "python")) for path in DOCUMENTS) >= 10
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_lead_somewhere(name: str) -> None:
-    text = (ROOT / name).read_text()
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
-        assert (ROOT / "docs" / target).is_file(), target
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+        assert (path.parent / target).is_file(), target
 
 
-def test_the_python_of_the_quick_start_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second Python block needs no model; it is run as it stands."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import icdc
-
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    monkeypatch.chdir(tmp_path)
-    block = re.findall(r"```python\n(.*?)```", (ROOT / "docs/quickstart.md").read_text(), re.S)[1]
-    exec(compile(block, "quickstart.md", "exec"), {"icdc": icdc})
-    assert (tmp_path / "gantt.png").stat().st_size > 10_000
-    matplotlib.pyplot.close("all")
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    for path in (ROOT / "docs").glob("*.md"):
+        assert path.name == "README.md" or f"({path.name})" in index, path.name
