@@ -13,7 +13,7 @@ from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.solver import Solver
 from icdc.solving import DiffusionSolver, Improvement
-from icdc.solving.solver import default_chunk, fingerprints
+from icdc.solving.search import default_chunk, fingerprints
 
 SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
 CASES = [("atsp", (7,)), ("pmsp", (7, 3)), ("navigation", (6,))]
@@ -122,6 +122,23 @@ def test_a_callback_sees_improvements_and_can_stop() -> None:
     assert 2 <= len(seen) <= 3  # one more where the second instance had no answer yet
     assert (seen[1].cost <= seen[0].cost).all()
     assert np.isfinite(results.cost).all()
+
+
+def test_cores_side_by_side_answer_like_one() -> None:
+    """Trajectories in threads, refinement too: the same answers, and as many threads after as before."""
+    model, arrays = setting("atsp", (9,), 3)
+    solver = DiffusionSolver(model, steps=3, refine=2, device="cpu")
+    alone = solver.solve(model.problem, arrays, samples=5)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        together = solver.solve(model.problem, arrays, samples=5)
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ZeroDivisionError):  # what goes wrong in the caller's code comes out
+            solver.solve(model.problem, arrays, samples=5, callback=lambda _: bool(1 // 0))
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(alone.choice, together.choice)
 
 
 def test_wrong_options_are_refused() -> None:
