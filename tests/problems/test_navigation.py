@@ -1,6 +1,7 @@
 """Navigation: the travel-time identity, what the network may see, and the checks of input."""
 
 import hashlib
+import itertools
 
 import numpy as np
 import pytest
@@ -131,6 +132,18 @@ def test_ties_give_finite_features(cities: int, value: float) -> None:
         assert torch.isfinite(features.relations).all()
         assert features.rows is not None
         assert torch.isfinite(features.rows).all()
+
+
+@pytest.mark.parametrize("scales", list(itertools.product((1e-30, 1.0, 1e30), repeat=3)))
+def test_numbers_of_every_size_give_finite_features(scales: tuple[float, float, float]) -> None:
+    """Lengths and times as large or as small as can be read, in any combination."""
+    drawn = NAVIGATION.sample(2, (5,), np.random.default_rng(0))
+    scaled = {name: drawn[name] * scale for name, scale in zip(NAVIGATION.arrays, scales, strict=True)}
+    features = NAVIGATION.features(to_tensors(NAVIGATION.check(scaled)))
+    assert features.rows is not None
+    for tensor in (features.relations, features.rows):
+        assert tensor.dtype == torch.float32
+        assert torch.isfinite(tensor).all()
 
 
 @given(st.integers(2, 6), st.integers(0, 1000))

@@ -78,9 +78,10 @@ class Navigation(TourProblem):
         One unit of length and one of time are taken out of everything, so that T = ‖R_i − R_j‖²·S_ij + F_ij
         still holds between the features up to a factor; no element combines R, S and F.
         """
-        slowness, traffic = instances["slowness"].float(), instances["traffic"].float()
-        coordinates = instances["coordinates"]
-        coordinates = (coordinates - coordinates.mean(1, keepdim=True, dtype=torch.float64)).float()
+        # in double precision until the units are out: squares and products of them need not fit single precision
+        slowness, traffic = instances["slowness"].double(), instances["traffic"].double()
+        coordinates = instances["coordinates"].double()
+        coordinates = coordinates - coordinates.mean(1, keepdim=True)
         size = coordinates.shape[1]
         diagonal = torch.eye(size, dtype=torch.bool, device=coordinates.device)
 
@@ -102,8 +103,9 @@ class Navigation(TourProblem):
             traffic - off_diagonal.amin(1, keepdim=True),
             squared_distances(coordinates),
         ]
-        relations = torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1)
-        return Features(relations, rows=coordinates, columns=coordinates)
+        relations = torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1).float()
+        items = coordinates.float()
+        return Features(relations, rows=items, columns=items)
 
 
 def squared_distances(coordinates: Tensor) -> Tensor:
