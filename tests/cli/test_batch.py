@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.cli.batch import grouped, in_order
+from icdc.cli.batch import Plan, grouped, in_order, jobs_of
 from icdc.data import Instance
 from icdc.problems import Atsp, Pmsp
+from icdc.solvers import make_solver
 
 
 def shop(jobs: int, machines: int, kind: type = np.int64) -> Instance:
@@ -25,8 +26,16 @@ def test_groups_have_one_problem_shape_and_kind() -> None:
     assert groups[2].arrays["durations"].dtype == np.float64
 
 
-def test_large_groups_are_cut() -> None:
-    assert [group.places for group in grouped([shop(2, 2)] * 5, largest=2)] == [[0, 1], [2, 3], [4]]
+def test_groups_are_cut_into_jobs() -> None:
+    (group,) = grouped([shop(2, 2)] * 5)
+    plan = Plan(make_solver("ect"), None, 1, 0, together=2)
+    assert [job.places for job in jobs_of(group, plan)] == [[0, 1], [2, 3], [4]]
+    starts = [np.array([place, 0]) for place in range(5)]
+    assert [job.start.tolist() for job in jobs_of(group, plan, starts) if job.start is not None] == [
+        [[0, 0], [1, 0]],
+        [[2, 0], [3, 0]],
+        [[4, 0]],
+    ]
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.data())

@@ -55,3 +55,25 @@ def test_nothing_is_shown_off_a_terminal_but_the_best_is_remembered() -> None:
     assert watch.last.cost.tolist() == [4.0]
     watch.begin(group(1))
     assert watch.last is None
+
+
+def test_a_bar_for_several_instances() -> None:
+    stream = Terminal()
+    watch = Watch(stream, total=8)
+    watch.finished(4, before=True)
+    assert stream.getvalue() == "\r\x1b[K━━━━━━━━━━━━──────────── 4/8  "
+    watch.begin(group(2))
+    watch(improvement(4.0, 5.0))
+    assert stream.getvalue().endswith("4/8  2 × pmsp: mean of the best 4.5, 1.3 s")
+    watch.finished(2)
+    assert stream.getvalue().endswith("━━━━━━━━━━━━━━━━━━────── 6/8  0:00:00 left  ")
+    watch.clear()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_no_bar_for_one_instance_or_off_a_terminal() -> None:
+    for stream, total in ((Terminal(), 1), (io.StringIO(), 5)):
+        watch = Watch(stream, total=total)
+        watch.finished(1)
+        watch.clear()
+        assert stream.getvalue() == ""

@@ -1,4 +1,4 @@
-"""From instances to answers: group equal shapes, solve a group at a time, verify, keep the order."""
+"""From instances to answers: group equal shapes, cut groups into jobs, solve and verify a job, keep the order."""
 
 import inspect
 import time
@@ -17,9 +17,6 @@ from ..solver import Results, Solver
 from ..solving.report import Answer
 from ..solving.verify import verify
 from .watch import Watch
-
-LARGEST_GROUP = 256
-"""Instances solved in one call: enough to fill a device, few enough that answers appear while others wait."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +40,65 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a group is to be solved: by whom, with which model, how many samples, from which seed."""
+    """How a group is to be solved: by whom, with which model, how many samples, from which seed.
+
+    together : how many instances are solved in one call: enough to keep a device busy, few enough that answers
+        appear while others wait. It depends on nothing but the plan, so a batch is always cut the same way.
+    """
 
     solver: Solver
     model: str | None
     samples: int
     seed: int
+    together: int = 32
 
 
-def grouped(instances: Sequence[Instance], largest: int = LARGEST_GROUP) -> list[Group]:
+@dataclass(frozen=True)
+class Job:
+    """Instances that are solved in one call, and the solutions (count, rows) they start from, if any."""
+
+    group: Group
+    plan: Plan
+    start: NDArray[np.int64] | None = None
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the instances in the input."""
+        return self.group.places
+
+
+def grouped(instances: Sequence[Instance]) -> list[Group]:
     """Group instances that can be stacked; integers and reals stay apart, so that integers stay exact."""
     found: dict[Any, list[int]] = {}
     for place, instance in enumerate(instances):
         kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
         found.setdefault((problem_path(instance.problem), kinds), []).append(place)
-    return [
-        Group(part, [instances[place] for place in part])
-        for places in found.values()
-        for part in (places[i : i + largest] for i in range(0, len(places), largest))
-    ]
+    return [Group(places, [instances[place] for place in places]) for places in found.values()]
+
+
+def jobs_of(group: Group, plan: Plan, starts: Sequence[NDArray[np.int64]] | None = None) -> list[Job]:
+    """Cut a group into jobs; `starts` are solutions by place in the input."""
+    jobs = []
+    for begin in range(0, len(group.places), plan.together):
+        part = slice(begin, begin + plan.together)
+        places = group.places[part]
+        start = None if starts is None else np.stack([starts[place] for place in places])
+        jobs.append(Job(Group(places, group.instances[part]), plan, start))
+    return jobs
+
+
+def run_jobs(jobs: Sequence[Job], time_limit: float | None, watch: Watch) -> Iterator[dict[int, Answer]]:
+    """Do job after job, sharing out the time that is left by numbers of instances; Ctrl-C ends it."""
+    begun = time.perf_counter()
+    left = sum(len(job.places) for job in jobs)
+    for job in jobs:
+        share = None
+        if time_limit is not None:
+            share = max(0.01, time_limit - (time.perf_counter() - begun)) * len(job.places) / left
+        left -= len(job.places)
+        yield answer(job.group, job.plan, watch, time_limit=share, start=job.start)
+        if watch.interrupted:
+            return
 
 
 def answer(

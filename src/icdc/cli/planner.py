@@ -12,7 +12,10 @@ from ..solvers import make_solver
 from ..solving import DiffusionSolver
 from ..solving.api import DEFAULT_SAMPLES
 from ..solving.domain import outside
+from ..solving.search import default_chunk
 from .batch import Group, Plan
+
+LARGEST_JOB = 256
 
 
 class Planner:
@@ -24,6 +27,7 @@ class Planner:
     model : name or path of a model for the learned solver; None takes the shipped one that fits best.
     samples, steps, refine : None leaves the solver's default.
     recorder : sees the steps of the learned solver, to animate them.
+    elsewhere : "cpu" or "cuda" where other machines solve on such devices; models are loaded here to be sent there.
     """
 
     def __init__(
@@ -36,8 +40,11 @@ class Planner:
         seed: int = 0,
         device: str = "auto",
         recorder: Recorder | None = None,
+        elsewhere: str | None = None,
     ) -> None:
         self._recorder = recorder
+        self._elsewhere = elsewhere
+        self._load_on = device if elsewhere is None else "cpu"
         self._solver, self._samples, self._seed, self._device = solver, samples, seed, device
         self._learned = solver.partition(":")[0] == "icdc"
         given: dict[str, Any] = {"steps": steps, "refine": refine}
@@ -63,11 +70,15 @@ class Planner:
         solver = make_solver(self._solver, model=model, device=self._device, **self._options)
         if self._recorder is not None and isinstance(solver, DiffusionSolver):
             solver.trace = self._recorder
-        return Plan(solver, model.name, self._samples or DEFAULT_SAMPLES, self._seed)
+        samples = self._samples or DEFAULT_SAMPLES
+        rows, columns = group.problem.shape(size)
+        kind = self._elsewhere or model.device.type
+        together = min(LARGEST_JOB, max(1, default_chunk(model, rows * columns, kind) // samples))
+        return Plan(solver, model.name, samples, self._seed, together)
 
     def _load(self, name: str, problem: Problem | None = None) -> Model:
         if name not in self._models:
-            self._models[name] = load(name, self._device, problem)
+            self._models[name] = load(name, self._load_on, problem)
         return self._models[name]
 
 

@@ -1,7 +1,7 @@
 """`icdc solve`: files in, checked answers out."""
 
-import time
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from ..data import Instance
     from ..plots import Recorder
     from ..solving.report import Answer
-    from .batch import Group
-    from .planner import Planner
+    from .answers import Line
+    from .batch import Job
+    from .cluster import Cluster
 
 INTERRUPTED = 130
-ANIMATION = ".gif"
+ANIMATION, STREAM = ".gif", ".jsonl"
 
 
 def solve(
@@ -42,73 +43,124 @@ def solve(
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the solution too: .tour, .csv, .json or .txt.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the solution too: .tour, .csv, .json or .txt; or all answers as they come: .jsonl."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an --out FILE.jsonl that is there.")] = False,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Spread the instances over the Ray cluster there.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")] = None,
 ) -> None:
     """Solve instances and print checked answers with a lower bound.
 
     Reads TSPLIB, CSV, TSV, JSON, NPY and NPZ files and datasets. Ctrl-C stops and prints the best so far.
-    With several instances, --out and --plot number their files.
+    With several instances, --out and --plot number their files. For thousands, --out FILE.jsonl takes the answers
+    as they come instead of standard output, and a call that was stopped goes on with --resume.
     """
     from ..data import read_instances
     from ..plots import Recorder
-    from .batch import grouped, in_order
+    from .batch import grouped, in_order, jobs_of, run_jobs
     from .planner import Planner
 
     if time_limit is not None and not time_limit > 0:
         raise UsageError(f"--time-limit must be more than 0 seconds, got {time_limit:g}")
     if [*files, start].count("-") > 1:
         raise UsageError("standard input can be read only once")
-    _check_outputs(out, plot)
+    _check_outputs(out, plot, resume)
     recorder = Recorder() if plot is not None and plot.suffix.lower() == ANIMATION else None
-    planner = Planner(solver, model, samples, steps, refine, seed, device, recorder)
+    if recorder is not None and ray is not None:
+        raise UsageError(f"--plot {plot}: what happens on a cluster cannot be animated")
+    cluster = None if ray is None else _join(ray)
+    elsewhere = None if cluster is None else "cuda" if cluster.gpus and device != "cpu" else "cpu"
+    planner = Planner(solver, model, samples, steps, refine, seed, device, recorder, elsewhere)
     asked = planner.problem() if problem is None else find_problem(problem)
     instances = [instance for file in files for instance in read_instances(file, asked)]
     if recorder is not None and len(instances) != 1:
         raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
     starts = None if start is None else _read_starts(start, instances)
-    watch = Watch()
-    infeasible = 0
-    for place, answer in in_order(_answers(grouped(instances), planner, time_limit, starts, watch)):
-        watch.clear()
-        _print(answer, as_json)
-        if answer.verdict.feasible:
-            count = len(instances)
-            _write(answer, _numbered(out, place, count), _numbered(plot, place, count), recorder)
+    jobs = [job for group in grouped(instances) for job in jobs_of(group, planner.plan(group), starts)]
+    watch = Watch(total=len(instances))
+
+    def answers(jobs: "Sequence[Job]") -> "Iterator[dict[int, Answer]]":
+        if cluster is None:
+            yield from run_jobs(jobs, time_limit, watch)
         else:
-            infeasible += 1
-    watch.clear()
+            with cluster:
+                yield from cluster.answers(jobs, time_limit, watch)
+
+    count = len(instances)
+    if out is not None and out.suffix.lower() == STREAM:
+        infeasible = _stream(out, resume, instances, jobs, answers, watch, plot)
+    else:
+        infeasible = 0
+        for place, answer in in_order(answers(jobs)):
+            watch.clear()
+            _print(answer, as_json)
+            if answer.verdict.feasible:
+                _write(answer, _numbered(out, place, count), _numbered(plot, place, count), recorder)
+            else:
+                infeasible += 1
+            watch.finished(1)
+        watch.clear()
     if watch.interrupted:
         raise typer.Exit(INTERRUPTED)
     if infeasible:
-        raise InfeasibleError(f"no feasible solution was found for {infeasible} of {len(instances)} instances")
+        raise InfeasibleError(f"no feasible solution was found for {infeasible} of {count} instances")
 
 
-def _answers(
-    groups: "list[Group]",
-    planner: "Planner",
-    time_limit: float | None,
-    starts: "list[NDArray[np.int64]] | None",
+def _join(address: str) -> "Cluster":
+    from .cluster import Cluster
+
+    return Cluster(address)
+
+
+def _stream(
+    out: Path,
+    resume: bool,
+    instances: "list[Instance]",
+    jobs: "list[Job]",
+    answers: "Callable[[Sequence[Job]], Iterator[dict[int, Answer]]]",
     watch: Watch,
-) -> "Iterator[dict[int, Answer]]":
-    """Solve group after group, sharing out the time that is left by numbers of instances."""
-    import numpy as np
+    plot: Path | None,
+) -> int:
+    """Do the jobs that the file has no answers of, and append answers as they come; return how many are infeasible."""
+    from .answers import AnswersFile
 
-    from .batch import answer
-
-    begun = time.perf_counter()
-    left = sum(len(group.places) for group in groups)
-    for group in groups:
-        plan = planner.plan(group)
-        share = None
-        if time_limit is not None:
-            remaining = max(0.01, time_limit - (time.perf_counter() - begun))
-            share = remaining * len(group.places) / left
-        left -= len(group.places)
-        start = None if starts is None else np.stack([starts[place] for place in group.places])
-        yield answer(group, plan, watch, time_limit=share, start=start)
+    file = AnswersFile(out, resume)
+    done: dict[int, Line] = {}
+    if resume:
+        plan = jobs[0].plan
+        models = {job.plan.model for job in jobs}
+        run = {"solver": plan.solver.name, "samples": plan.samples, "seed": plan.seed}
+        done = file.read(instances, run | ({"model": plan.model} if len(models) == 1 else {}))
+    before = len(done)
+    watch.finished(before, before=True)
+    # a job is done whole or not at all, so that a batch that was stopped ends like one that was not
+    for found in answers([job for job in jobs if not done.keys() >= set(job.places)]):
         if watch.interrupted:
-            return
+            break  # the best so far is not what these instances were to get: the next call solves them
+        fresh = {place: answer for place, answer in found.items() if place not in done}
+        file.append(fresh.values())
+        for place, answer in fresh.items():
+            done[place] = answer.as_dict()
+            if answer.feasible:
+                _write(answer, None, _numbered(plot, place, len(instances)), None)
+        watch.finished(len(fresh))
+    watch.clear()
+    print(_summary(out, list(done.values()), before, len(instances)), file=sys.stderr)
+    return sum(not line["feasible"] for line in done.values())
+
+
+def _summary(out: Path, lines: "list[Line]", before: int, count: int) -> str:
+    """Say what a file of answers holds."""
+    words = f"{out}: {len(lines)} of {count} instances answered"
+    words += f", {before} of them before" if before else ""
+    gaps = [line["gap"] for line in lines if line.get("gap") is not None]
+    if gaps:
+        words += f"; mean gap {100 * sum(gaps) / len(gaps):.2f} %, {sum(gap == 0 for gap in gaps)} optimal"
+    return words
 
 
 def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.int64]]":
@@ -125,12 +177,14 @@ def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.i
     return starts
 
 
-def _check_outputs(out: Path | None, plot: Path | None) -> None:
+def _check_outputs(out: Path | None, plot: Path | None, resume: bool) -> None:
     """Refuse, before anything is solved, what could not be written after."""
     from ..data.solutions import ENDINGS
     from ..plots import IMAGES
 
-    for path, endings, option in ((out, ENDINGS, "--out"), (plot, (*IMAGES, ANIMATION), "--plot")):
+    if resume and (out is None or out.suffix.lower() != STREAM):
+        raise UsageError(f"--resume goes on with a file of answers; name it with --out FILE{STREAM}")
+    for path, endings, option in ((out, (*ENDINGS, STREAM), "--out"), (plot, (*IMAGES, ANIMATION), "--plot")):
         if path is not None and path.suffix.lower() not in endings:
             raise UsageError(f"{option} {path}: the name must end in one of {', '.join(endings)}")
         if path is not None and not path.parent.is_dir():

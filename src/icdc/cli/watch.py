@@ -1,11 +1,15 @@
 """Watching a solver at work: the best so far, for people on a terminal and for when it is interrupted."""
 
 import sys
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from ..solving import Improvement
     from .batch import Group
+
+BAR = 24
 
 
 class Watch:
@@ -14,6 +18,7 @@ class Watch:
     Parameters
     ----------
     stream : where the line goes, stderr unless given; nothing is shown unless it is a terminal.
+    total : how many instances there are; the line begins with a progress bar if they are several.
 
     Attributes
     ----------
@@ -21,10 +26,12 @@ class Watch:
     interrupted : whether Ctrl-C ended the search.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, total: int = 1) -> None:
         self.last: Improvement | None = None
         self.interrupted = False
         self._stream = sys.stderr if stream is None else stream
+        self._total, self._done, self._before = total, 0, 0
+        self._begun = time.perf_counter()
         self._shown = False
         self._words = ""
         self._bound: float | None = None
@@ -40,15 +47,36 @@ class Watch:
     def __call__(self, improvement: "Improvement") -> None:
         """Remember an improvement, and show it where somebody is looking."""
         self.last = improvement
-        if self._stream.isatty():
-            print(f"\r\x1b[K{self._line(improvement)}", end="", file=self._stream, flush=True)
-            self._shown = True
+        self._show(self._line(improvement))
+
+    def finished(self, count: int, before: bool = False) -> None:
+        """Count instances that are answered, `before` this call or in it, and show how far it is."""
+        self._done += count
+        self._before += count if before else 0
+        if self._total > 1:
+            self._show("")
 
     def clear(self) -> None:
         """Remove the live line, so that other words can follow."""
         if self._shown:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
             self._shown = False
+
+    def _show(self, words: str) -> None:
+        if self._stream.isatty():
+            bar = self._bar() if self._total > 1 else ""
+            print(f"\r\x1b[K{bar}{words}", end="", file=self._stream, flush=True)
+            self._shown = True
+
+    def _bar(self) -> str:
+        """Return the bar, and the time that is left if the rest goes as fast as what was done in this call."""
+        full = BAR * self._done // self._total
+        line = f"{'━' * full}{'─' * (BAR - full)} {self._done}/{self._total}  "
+        fresh = self._done - self._before
+        if fresh:
+            left = (time.perf_counter() - self._begun) / fresh * (self._total - self._done)
+            line += f"{timedelta(seconds=round(left))} left  "
+        return line
 
     def _line(self, improvement: "Improvement") -> str:
         """Return what the live line says: the best cost with bound and gap, or the mean over a batch."""

@@ -59,6 +59,7 @@ class Search:
     abandoned: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        self.options = self.solver.options_for(self.model, self.samples)
         self.count = len(next(iter(self.arrays.values())))
         size = self.problem.size(self.arrays)
         rows, columns = self.problem.shape(size)
@@ -147,7 +148,7 @@ class Search:
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             watch = self._watch(deadline)
-            return generate(predict, task, self.model.diffusion, noise, self.solver.options, callback=watch).best()
+            return generate(predict, task, self.model.diffusion, noise, self.options, callback=watch).best()
 
         self._run_all(run, chunk, task, keys, deadline)
 
@@ -161,7 +162,7 @@ class Search:
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             return refine(
-                predict, task, self.model.diffusion, noise, self.solver.options, choice, cost,
+                predict, task, self.model.diffusion, noise, self.options, choice, cost,
                 level=level, steps=steps,
             )  # fmt: skip
 
@@ -244,11 +245,11 @@ def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.b
     return np.asarray(np.isfinite(bound) & (cost <= known + 1e-9 * np.maximum(1.0, np.abs(known))))
 
 
-def default_chunk(model: Model, elements: int) -> int:
-    """Return how many trajectories of matrices with so many elements run together."""
+def default_chunk(model: Model, elements: int, device: str | None = None) -> int:
+    """Return how many trajectories of matrices with so many elements run together on a kind of device (its own)."""
     network = model.config.network
     width = network.edge_width if network.denoiser == "edge" else network.width
-    on_gpu = model.device.type == "cuda"
+    on_gpu = (device or model.device.type) == "cuda"
     state = elements * width * (2 if on_gpu else 4)
     return max(1, (GPU_CHUNK_BYTES if on_gpu else CPU_CHUNK_BYTES) // state)
 
