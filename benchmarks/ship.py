@@ -22,14 +22,20 @@ from icdc.model import Model, load
 from icdc.solving import DiffusionSolver
 
 CANDIDATES: list[dict[str, Any]] = [
-    {"order": "confidence", "temperature": 0.5},
+    {"order": "confidence", "temperature": 0.5, "decodes": 1},
     {"order": "confidence", "temperature": 1.0, "decodes": 8},
-    {"order": "rule", "temperature": 1.0},
+    {"order": "rule", "temperature": 1.0, "decodes": 1},
     {"order": "rule", "temperature": 1.0, "decodes": 8},
     {"order": "rule", "temperature": 2.0, "decodes": 8},
     {"order": "rule", "temperature": 2.0, "decodes": 16, "reverse": "independent"},
 ]
-LAST_SAMPLE = {"order": "rule", "temperature": 1.0, "reverse": "independent", "keep": "last"}
+LAST_SAMPLE: dict[str, Any] = {
+    "decodes": 1,
+    "order": "rule",
+    "temperature": 1.0,
+    "reverse": "independent",
+    "keep": "last",
+}
 
 
 def tuned(model: Model, dataset: Dataset, samples: int, device: str) -> dict[str, Any]:
@@ -64,15 +70,18 @@ def main() -> None:
     parser.add_argument("--test-count", type=int, default=1000)
     parser.add_argument("--tune-most", type=int, default=32, help="more samples use the setting chosen at this many")
     parser.add_argument("--refine", type=int, default=6, help="rounds of refinement; 0 leaves them out")
+    parser.add_argument("--no-last", dest="last", action="store_false", help="leave out the last sample alone")
+    parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     model = load(options.model, options.device)
     counts = [int(text) for text in options.samples.split(",")]
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = model.card.get("results", []) if options.append else []
 
     def add(row: dict[str, Any]) -> None:
-        rows.append(row)
+        same = ("set", "way", "samples")
+        rows[:] = [old for old in rows if any(old[key] != row[key] for key in same)] + [row]
         print(json.dumps(row), flush=True)
         model.card["results"] = rows
         model.save(options.out / f"{options.name}.safetensors")
@@ -86,11 +95,22 @@ def main() -> None:
             if samples <= options.tune_most:
                 best = tuned(model, validation, samples, options.device)
             add(measured(model, test, "chain", samples, options.device, best))
-        for samples in counts:
+        for samples in counts if options.last else ():
             add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE))
         if options.refine:
             refined = {**best, "refine": options.refine}
             add(measured(model, test, "refined", counts[-1], options.device, refined))
+    model.card["solving"] = advice(rows)
+    model.save(options.out / f"{options.name}.safetensors")
+
+
+def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return, for every number of samples, the options most sets were measured with: what to do when not told."""
+    chosen: dict[int, list[str]] = {}
+    for row in rows:
+        if row["way"] == "chain":
+            chosen.setdefault(row["samples"], []).append(json.dumps(row["options"], sort_keys=True))
+    return [{"samples": n, "options": json.loads(max(set(o), key=o.count))} for n, o in sorted(chosen.items())]
 
 
 if __name__ == "__main__":

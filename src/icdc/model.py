@@ -92,6 +92,16 @@ class Model:
         """Encode the instances of a task and return its prediction function."""
         return self.predict(self.encode(self.problem.features(task.instances), noise), task.density)
 
+    def advice(self, size: Size, samples: int) -> dict[str, Any]:
+        """Return the sampling options that were best on validation data for about so many samples.
+
+        Nothing for a size the model was not trained on: what is best there need not be best elsewhere.
+        """
+        if list(size) not in self.card.get("sizes", []):
+            return {}
+        known = [entry for entry in self.card.get("solving", []) if entry["samples"] <= samples]
+        return dict(max(known, key=lambda entry: int(entry["samples"]))["options"]) if known else {}
+
     def metadata(self) -> dict[str, str]:
         """Return what the file says about itself, as strings."""
         return {

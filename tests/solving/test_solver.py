@@ -202,3 +202,20 @@ def test_solve_from_python() -> None:
         icdc.solve(matrix)
     with pytest.raises(InputError, match="square"):
         icdc.solve([[1, 2, 3], [4, 5, 6]], problem="atsp", model=model)
+
+
+def test_the_card_advises_for_sizes_it_knows() -> None:
+    """What was best on validation data is used where it was measured; what the caller says always wins."""
+    model = setting("atsp", (5,))[0]
+    model.card = {
+        "sizes": [[5]],
+        "solving": [
+            {"samples": 1, "options": {"order": "confidence", "decodes": 3}},
+            {"samples": 32, "options": {"reverse": "independent"}},
+        ],
+    }
+    solver = DiffusionSolver(model, decodes=2)
+    assert solver.options_for(model, (5,), 8).order == "confidence"
+    assert solver.options_for(model, (5,), 8).decodes == 2
+    assert solver.options_for(model, (5,), 100).reverse == "independent"
+    assert solver.options_for(model, (6,), 100).reverse == "fresh"

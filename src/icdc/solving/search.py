@@ -59,9 +59,9 @@ class Search:
     abandoned: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.options = self.solver.options_for(self.model, self.samples)
         self.count = len(next(iter(self.arrays.values())))
         size = self.problem.size(self.arrays)
+        self.options = self.solver.options_for(self.model, size, self.samples)
         rows, columns = self.problem.shape(size)
         self.choice = np.zeros((self.count, rows), dtype=np.int64)
         self.cost = np.full(self.count, np.inf)

@@ -6,17 +6,22 @@ answer does not depend on what else is in the batch, on the size of a chunk, or 
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..model import Model, default_for, load, pick_device
-from ..problem import Arrays, Problem
+from ..problem import Arrays, Problem, Size
 from ..problems import is_named, problem_path
 from ..sampling import SamplingOptions, Step
 from ..solver import Results
 from .search import Improvement, Search, SolveCallback
+
+UNTUNED = SamplingOptions(order="rule", temperature=1.0, decodes=8)
+"""How to solve with a model whose card gives no advice."""
 
 __all__ = ["DiffusionSolver", "Improvement", "SolveCallback"]
 
@@ -28,7 +33,8 @@ class DiffusionSolver:
     ----------
     model : a model, the name of a shipped one, a file's path, or None to pick the shipped one that knows the
         nearest size.
-    steps, reverse, order, temperature, decodes, keep : see `SamplingOptions`.
+    steps, reverse, order, temperature, decodes, keep : see `SamplingOptions`; None leaves the choice to the model's
+        card, which knows what was best on validation data for a number of samples.
     refine : rounds of refinement after sampling; with a time limit there are as many as fit.
     refine_steps : network passes of a refinement.
     device : "auto", "cpu" or "cuda".
@@ -41,19 +47,27 @@ class DiffusionSolver:
         self,
         model: Model | str | None = None,
         *,
-        steps: int = 20,
-        reverse: str = "fresh",
-        order: str = "confidence",
-        temperature: float = 0.5,
-        decodes: int = 1,
-        keep: str = "chain",
+        steps: int | None = None,
+        reverse: str | None = None,
+        order: str | None = None,
+        temperature: float | None = None,
+        decodes: int | None = None,
+        keep: str | None = None,
         refine: int = 0,
         refine_steps: int = 3,
         device: str = "auto",
         chunk: int | None = None,
     ) -> None:
-        # the values are checked by SamplingOptions itself
-        self.options = SamplingOptions(steps, reverse, order, temperature, decodes, keep)  # type: ignore[arg-type]
+        given = {
+            "steps": steps,
+            "reverse": reverse,
+            "order": order,
+            "temperature": temperature,
+            "decodes": decodes,
+            "keep": keep,
+        }
+        self.given: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        replace(UNTUNED, **self.given)  # refuses values that make no sense now, not when the first instance comes
         if refine < 0 or refine_steps < 1:
             raise UsageError("refine must not be negative, and a refinement needs at least one step")
         if chunk is not None and chunk < 1:
@@ -62,6 +76,10 @@ class DiffusionSolver:
         self.device, self.chunk = device, chunk
         self.trace: Callable[[Step], bool | None] | None = None
         """Set to a function to see every reverse step of the first trajectories, for example to animate them."""
+
+    def options_for(self, model: Model, size: Size, samples: int) -> SamplingOptions:
+        """Return how trajectories run: as asked for, else as the model's card advises for so many samples."""
+        return replace(UNTUNED, **{**model.advice(size, samples), **self.given})
 
     def supports(self, problem: Problem) -> bool:
         """Tell whether the model, or some shipped one, is for this problem."""
