@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ from .steps import METRICS, Steps
 
 REPORT_SECONDS = 5.0
 CHECKPOINT_SECONDS = 30.0
+NOT_FOR = (
+    "sizes and kinds of matrices it was not trained on, where answers are feasible but further from the optimum; "
+    "a single instance of these sizes, which an exact solver proves optimal in milliseconds"
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Trainer:
     device : "auto", "cpu" or "cuda".
     out : folder for state, metrics and the model; None writes nothing.
     resume : go on from the state in `out`; its configuration replaces `config`.
+    start : a model to begin with, and whose problem is learned, instead of `config.init` and `config.problem`.
     capture, compile_network : on a GPU, replay steps as CUDA graphs, and compile the network's layers.
     """
 
@@ -70,10 +75,11 @@ class Trainer:
         device: str = "auto",
         out: Path | None = None,
         resume: bool = False,
+        start: Model | None = None,
         capture: bool = True,
         compile_network: bool = True,
     ) -> None:
-        self.config, self.out = config, out
+        self.config, self.out, self.start = config, out, start
         self.device = pick_device(device)
         self.resume, self.capture, self.compile_network = resume, capture, compile_network
 
@@ -112,12 +118,15 @@ class Trainer:
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high")
         self.ranks = join_processes(self.device)
-        problem = get_problem(self.config.problem)
+        problem = get_problem(self.config.problem) if self.start is None else self.start.problem
         for size in self.config.sizes:
             if len(size) != len(problem.size_names):
                 raise UsageError(f"a size of {problem.name} is {', '.join(problem.size_names)}; got {list(size)}")
         self.learner = Learner(problem, self.config, self.device, self.ranks)
-        if self.config.init:
+        if self.start is not None:
+            for own in (self.learner.model, self.learner.average):
+                own.network.load_state_dict(self.start.network.state_dict())
+        elif self.config.init:
             load_weights(self.learner.model.network, self.config.init)
             load_weights(self.learner.average.network, self.config.init)
         self.learner.model.network.train()
@@ -227,9 +236,17 @@ class Trainer:
         hardware = torch.cuda.get_device_name() if self.device.type == "cuda" else "CPU"
         model.card = {
             "sizes": [list(size) for size in self.config.sizes],
-            "training": {"rounds": rounds, "seconds": round(seconds, 1), "hardware": hardware,
-                         "processes": self.ranks.world, "seed": self.config.seed},
-        }  # fmt: skip
+            "data": f"new instances of {self.config.problem} in every round, from its own generator; no solutions",
+            "training": {
+                "rounds": rounds,
+                "seconds": round(seconds, 1),
+                "hardware": hardware,
+                "processes": self.ranks.world,
+                "seed": self.config.seed,
+            },
+            "settings": asdict(self.config),
+            "not_for": NOT_FOR,
+        }
         return model
 
     def _synchronise(self) -> None:
