@@ -17,7 +17,8 @@ PACKAGE = Path(icdc.__file__).parent
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
-    "noise": set(),
+    "fused_noise": set(),
+    "noise": {"fused_noise"},
     "bounds": set(),
     "rules": set(),
     "problem": {"noise", "rules", "errors"},
@@ -27,7 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "problems": {"problem", "rules", "noise", "errors", "bounds"},
     "sampling": {"problem", "decoding", "diffusion", "noise", "errors"},
     "conformance": {"problem", "decoding", "rules", "noise", "errors"},
-    "model": {"icdc", "problem", "problems", "networks", "diffusion", "sampling", "noise", "errors", "files"},
+    "trained": {"icdc", "problem", "problems", "errors", "files"},
+    "model": {"problem", "problems", "networks", "diffusion", "sampling", "noise", "errors", "trained"},
     "solver": {"problem", "errors"},
     "solvers": {"solver", "errors"},
     "baselines": {"problem", "problems", "rules", "decoding", "noise", "bounds", "solver", "errors", "data"},
@@ -36,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
 # Parts that put others together say only what they must not know.
 FORBIDDEN: dict[str, set[str]] = {
     "solving": {"training", "baselines", "evaluation", "plots", "conformance"},
-    "training": {"solving", "baselines", "evaluation", "plots", "conformance", "data"},
+    "training": {"solving", "baselines", "evaluation", "plots", "conformance"},
     "plots": {"training", "networks", "baselines", "model"},
     "evaluation": {"training", "networks", "conformance"},
 }

@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from . import fused_noise
+
 _WORD = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
 
@@ -73,6 +75,8 @@ class Noise:
 
     def uniform(self, *shape: int) -> Tensor:
         """Uniform on the open interval (0, 1), float32, shape (N, *shape)."""
+        if fused_noise.available(self.keys.device):
+            return self._fused(shape, gumbel=False)
         # 23 bits and a half: the largest value is exactly representable below one, so logarithms stay finite
         return ((self.bits(*shape) >> 9).float() + 0.5) * 2.0**-23
 
@@ -82,6 +86,8 @@ class Noise:
 
     def gumbel(self, *shape: int) -> Tensor:
         """Standard Gumbel noise, float32, shape (N, *shape)."""
+        if fused_noise.available(self.keys.device):
+            return self._fused(shape, gumbel=True)
         return -torch.log(-torch.log(self.uniform(*shape)))
 
     def normal(self, *shape: int) -> Tensor:
@@ -92,3 +98,8 @@ class Noise:
     def bernoulli(self, p: Tensor) -> Tensor:
         """Return ones with probability p (N, *shape), as the dtype of p."""
         return (self.uniform(*p.shape[1:]) < p).to(p.dtype)
+
+    def _fused(self, shape: tuple[int, ...], gumbel: bool) -> Tensor:
+        self._draws += 1
+        values: Tensor = fused_noise.draw(self.keys, _mix_int(self._draws + 1), math.prod(shape), gumbel)
+        return values.view(-1, *shape)
