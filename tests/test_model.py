@@ -117,8 +117,20 @@ def test_the_file_says_what_it_is(file: Path) -> None:
     assert metadata["version"] == icdc.__version__
     assert metadata["problem"] == "atsp"
     assert json.loads(metadata["config"])["diffusion"] == {"steps": 7, "schedule": "linear"}
-    assert card_of(file) == {"problem": "atsp", "sizes": [[5]], "note": "né"}
+    assert card_of(file) == {"problem": "atsp", "kind": "diffusion", "sizes": [[5]], "note": "né"}
     assert dtypes == {torch.float16}
+
+
+def test_models_of_another_kind_are_refused(file: Path, tmp_path: Path) -> None:
+    """A file that names no kind is a diffusion model; one that names another is not read as one."""
+    with safe_open(file, framework="pt") as opened:
+        metadata, state = opened.metadata(), {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+    assert metadata.pop("kind") == "diffusion"
+    save_file(state, tmp_path / "old.safetensors", metadata)
+    assert load(tmp_path / "old.safetensors", "cpu").problem.name == "atsp"
+    save_file(state, tmp_path / "other.safetensors", {**metadata, "kind": "matnet"})
+    with pytest.raises(InputError, match="of kind 'matnet', where one of kind 'diffusion' is needed"):
+        load(tmp_path / "other.safetensors", "cpu")
 
 
 class Mine(Atsp):

@@ -3,25 +3,22 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import __version__
 from .diffusion import Diffusion, DiffusionConfig
 from .errors import InputError, UsageError
-from .files import write_atomically
 from .networks import Encoding, Network, NetworkConfig
 from .noise import Noise
 from .problem import Features, Problem, Size
-from .problems import get_problem, problem_of_file, problem_path
+from .problems import get_problem, problem_of_file
 from .sampling import Predict, Task
-
-FORMAT_VERSION = 1
+from .trained import Trained, read_file, set_weights
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class ModelConfig:
     diffusion: DiffusionConfig = field(default_factory=DiffusionConfig)
 
 
-class Model:
+class Model(Trained):
     """A network bound to a problem and a diffusion process.
 
     Parameters
@@ -43,6 +40,10 @@ class Model:
     card : what is known about it: sizes it was trained on, settings, results.
     """
 
+    kind = "diffusion"
+    config: ModelConfig
+    network: Network
+
     def __init__(
         self,
         problem: Problem,
@@ -50,26 +51,16 @@ class Model:
         name: str = "untrained",
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        self.problem, self.config, self.name = problem, config, name
-        self.card: dict[str, Any] = dict(card or {})
+        super().__init__(problem, name, card)
+        self.config = config
         self.network = Network(config.network, problem.feature_sizes)
         self.diffusion = Diffusion(config.diffusion)
-
-    @property
-    def device(self) -> torch.device:
-        """Return the device the weights are on."""
-        return next(self.network.parameters()).device
 
     def to(self, device: torch.device | str) -> "Model":
         """Move weights and tables to a device; returns itself."""
         self.network.to(device)
         self.diffusion = Diffusion(self.config.diffusion, device)
         return self
-
-    def autocast(self) -> torch.autocast:
-        """Return the precision networks run in: bfloat16 on a GPU, float32 elsewhere."""
-        device = self.device.type
-        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False)
 
     def encode(self, features: Features, noise: Noise) -> Encoding:
         """Encode B instances; the identifiers of their items come from `noise` (B keys)."""
@@ -102,28 +93,6 @@ class Model:
         known = [entry for entry in self.card.get("solving", []) if entry["samples"] <= samples]
         return dict(max(known, key=lambda entry: int(entry["samples"]))["options"]) if known else {}
 
-    def metadata(self) -> dict[str, str]:
-        """Return what the file says about itself, as strings."""
-        return {
-            "format": str(FORMAT_VERSION),
-            "version": __version__,
-            "problem": problem_path(self.problem),
-            "config": json.dumps(asdict(self.config), sort_keys=True),
-            "card": json.dumps(self.card, sort_keys=True),
-        }
-
-    def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all.
-
-        Statistics of batch normalisation keep float32: a variance need not fit half precision.
-        """
-        from safetensors.torch import save
-
-        state = self.network.state_dict() if weights is None else weights
-        halved = {name for name, _ in self.network.named_parameters()}
-        stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
-        write_atomically(path, save(stored, metadata=self.metadata()), make_folder=True)
-
 
 def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> Model:
     """Load a shipped model by its name, or any model file by its path.
@@ -134,26 +103,41 @@ def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Prob
     problem : what the model is for. Needed only where it is a problem of your own: a file does not decide which
         code is imported.
     """
-    path = _path_of(name)
-    metadata, state = _read(path, weights=True)
-    given = get_problem(problem) if isinstance(problem, str) else problem
-    try:
-        config = model_config(json.loads(metadata["config"]))
-        card = json.loads(metadata["card"])
-        found = problem_of_file(metadata["problem"], given, f"the model '{name}'")
-    except (KeyError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
-    shipped = str(name) in available()
-    model = Model(found, config, name=str(name) if shipped else str(path), card=card)
-    _set_weights(model.network, state, path)
+    stored = read_model(name, Model.kind, problem)
+    model = Model(stored.problem, model_config(stored.config), stored.name, stored.card)
+    set_weights(model.network, stored.state, stored.path)
     model.network.eval()
     return model.to(pick_device(device))
 
 
+class Stored(NamedTuple):
+    """What a model file holds, its configuration still a dictionary."""
+
+    path: Path
+    name: str
+    problem: Problem
+    config: dict[str, Any]
+    card: dict[str, Any]
+    state: dict[str, Tensor]
+
+
+def read_model(name: str | os.PathLike[str], kind: str, problem: str | Problem | None = None) -> Stored:
+    """Read the model of a kind behind a name or path; see `load`."""
+    path = path_of(name)
+    metadata, state = read_file(path, weights=True, kind=kind)
+    given = get_problem(problem) if isinstance(problem, str) else problem
+    try:
+        config, card = json.loads(metadata["config"]), json.loads(metadata["card"])
+        found = problem_of_file(metadata["problem"], given, f"the model '{name}'")
+    except (KeyError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
+    return Stored(path, str(name) if str(name) in available() else str(path), found, config, card, state)
+
+
 def load_weights(network: Network, name: str | os.PathLike[str]) -> None:
     """Put the weights of a model into a network of the same layout, whatever problem they were trained on."""
-    path = _path_of(name)
-    _set_weights(network, _read(path, weights=True)[1], path)
+    path = path_of(name)
+    set_weights(network, read_file(path, weights=True, kind=Model.kind)[1], path)
 
 
 def model_config(values: Mapping[str, Any]) -> ModelConfig:
@@ -189,20 +173,20 @@ def available() -> list[str]:
 
 def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the card of a shipped model or model file without loading its weights."""
-    path = _path_of(name)
-    metadata, _ = _read(path, weights=False)
+    path = path_of(name)
+    metadata, _ = read_file(path, weights=False)
     try:
-        return {"problem": metadata["problem"], **json.loads(metadata["card"])}
+        return {"problem": metadata["problem"], "kind": metadata["kind"], **json.loads(metadata["card"])}
     except (KeyError, json.JSONDecodeError) as error:
         raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
 
 
-def default_for(problem: str, size: Size) -> str:
-    """Return the shipped model that knows the nearest size of a problem; a tie goes to the larger size."""
+def default_for(problem: str, size: Size, kind: str = Model.kind) -> str:
+    """Return the shipped model of a kind that knows the nearest size of a problem; a tie goes to the larger size."""
     best: tuple[float, float, str] | None = None
     for name in available():
         card = card_of(name)
-        if card["problem"] != problem:
+        if card["problem"] != problem or card["kind"] != kind:
             continue
         for known in card["sizes"]:
             distance = sum(abs(a - b) / b for a, b in zip(size, known, strict=True))
@@ -213,14 +197,7 @@ def default_for(problem: str, size: Size) -> str:
     return best[2]
 
 
-def _set_weights(network: Network, state: Mapping[str, Tensor], path: Path) -> None:
-    try:
-        network.load_state_dict(state)  # half precision becomes what the network has
-    except RuntimeError as error:
-        raise InputError(f"the weights in {path} do not fit the network they are for") from error
-
-
-def _path_of(name: str | os.PathLike[str]) -> Path:
+def path_of(name: str | os.PathLike[str]) -> Path:
     """Return the file behind a model's name or path."""
     shipped = models_folder() / f"{name}.safetensors"
     if shipped.is_file():
@@ -229,21 +206,3 @@ def _path_of(name: str | os.PathLike[str]) -> Path:
     if path.is_file():
         return path
     raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")
-
-
-def _read(path: Path, weights: bool) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Return what a model file says about itself and, if asked for, its weights."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata: dict[str, str] = file.metadata() or {}
-            state = {key: file.get_tensor(key) for key in file.keys()} if weights else {}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} is not a readable model file: {error}") from error
-    if not {"config", "format"} <= metadata.keys() or not metadata["format"].isdigit():
-        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
-    if int(metadata["format"]) > FORMAT_VERSION:
-        newer = metadata.get("version", "a newer version")
-        raise InputError(f"{path} was written by icdc {newer}; this version cannot read it yet")
-    return metadata, state

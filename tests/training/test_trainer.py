@@ -118,7 +118,7 @@ def test_resuming_nothing_says_so(tmp_path: Path) -> None:
         Trainer(small("atsp", [5]), device="cpu", out=tmp_path, resume=True).run()
     (tmp_path / STATE).write_bytes(b"not a state")
     with pytest.raises(InputError, match="not a readable training state"):
-        load_state(tmp_path)
+        load_state(tmp_path, TrainingConfig)
 
 
 def test_a_size_that_does_not_fit_the_problem() -> None:
@@ -129,8 +129,8 @@ def test_a_size_that_does_not_fit_the_problem() -> None:
 KILLED = """
 import sys, torch
 torch.set_num_threads(1)
-import icdc.training.trainer as trainer
-trainer.CHECKPOINT_SECONDS = 0.0
+import icdc.training.run as run
+run.CHECKPOINT_SECONDS = 0.0
 from icdc.training import Trainer
 from icdc.training.config import config_from
 from pathlib import Path
@@ -154,7 +154,7 @@ def test_a_kill_at_any_moment_leaves_a_state_to_resume(tmp_path: Path) -> None:
         time.sleep(delay)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        restored, state = load_state(folder)
+        restored, state = load_state(folder, TrainingConfig)
         assert restored == config
         load(folder / MODEL) if (folder / MODEL).exists() else None
         rounds = int(state["round"])

@@ -88,7 +88,8 @@ class DiffusionSolver:
         if isinstance(self.model, Model):
             return type(self.model.problem) is type(problem)
         names = [self.model] if self.model is not None else available()
-        return any(is_named(problem, str(card_of(name)["problem"])) for name in names)
+        cards = [card_of(name) for name in names]
+        return any(card["kind"] == Model.kind and is_named(problem, str(card["problem"])) for card in cards)
 
     def solve(
         self,

@@ -2,6 +2,7 @@
 
 from .api import train
 from .config import TrainingConfig, load_config, parse_override, presets
-from .trainer import Progress, Trainer
+from .run import Progress
+from .trainer import Trainer
 
 __all__ = ["Progress", "Trainer", "TrainingConfig", "load_config", "parse_override", "presets", "train"]

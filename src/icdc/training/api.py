@@ -6,7 +6,8 @@ from typing import Any
 
 from ..model import Model
 from .config import TrainingConfig, load_config
-from .trainer import Progress, Trainer
+from .run import Progress
+from .trainer import Trainer
 
 
 def train(

@@ -10,19 +10,19 @@ import torch
 
 from ..errors import InputError
 from ..files import replacing, write_atomically
-from .config import TrainingConfig, config_from
+from .config import Config, RunConfig, build_config
 
 STATE, METRICS, MODEL = "state.pt", "metrics.jsonl", "model.safetensors"
 
 
-def save_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:
+def save_state(folder: Path, config: RunConfig, state: dict[str, Any]) -> None:
     """Write everything a run needs to go on; a kill at any moment leaves the previous state or this one."""
     with replacing(folder / STATE, make_folder=True) as file:
         torch.save({"config": json.dumps(asdict(config)), **state}, file)
 
 
-def load_state(folder: Path) -> tuple[TrainingConfig, dict[str, Any]]:
-    """Read what `save_state` wrote."""
+def load_state(folder: Path, kind: type[Config]) -> tuple[Config, dict[str, Any]]:
+    """Read what `save_state` wrote of a run whose configuration is of this kind."""
     path = folder / STATE
     if not path.is_file():
         raise InputError(f"there is no run to resume in {folder}: {path.name} is missing")
@@ -30,7 +30,7 @@ def load_state(folder: Path) -> tuple[TrainingConfig, dict[str, Any]]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for a file that is not its own
         raise InputError(f"{path} is not a readable training state: {error}") from error
-    return config_from(json.loads(state.pop("config"))), state
+    return build_config(kind, json.loads(state.pop("config"))), state
 
 
 class MetricsLog:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import InputError, UsageError
 from ..model import ModelConfig
 from ..sampling import SamplingOptions
+
+Config = TypeVar("Config", bound="RunConfig")
 
 
 @dataclass(frozen=True)
@@ -106,37 +108,48 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
-    """A whole run: what is learned, on which sizes, how, and for how long.
+class RunConfig:
+    """What every run has, whatever its method: what is learned, on which sizes, and for how long.
 
     Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
     and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.
     """
 
+    method: str = "icdc"
     problem: str = "atsp"
     sizes: tuple[tuple[int, ...], ...] = ((20,),)
     seed: int = 0
     time_limit: float = 300.0
     rounds: int = 0
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not all(self.sizes):
+            raise UsageError("sizes must name at least one size, for example [[20]]")
+        if self.rounds <= 0 and not self.time_limit > 0:
+            raise UsageError("give a positive time_limit or a number of rounds")
+
+
+@dataclass(frozen=True)
+class TrainingConfig(RunConfig):
+    """A run of Algorithm 1: how the diffusion model is learned."""
+
+    method: Literal["icdc"] = "icdc"
     init: str = ""
     model: ModelConfig = field(default_factory=ModelConfig)
     targets: TargetConfig = field(default_factory=TargetConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     cloning: CloningConfig = field(default_factory=CloningConfig)
     improvement: ImprovementConfig = field(default_factory=ImprovementConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
-        if not self.sizes or not all(self.sizes):
-            raise UsageError("sizes must name at least one size, for example [[20]]")
+        super().__post_init__()
         if self.targets.from_improvement and not self.improvement.weight > 0:
             raise UsageError("targets.from_improvement needs a positive improvement.weight")
         if self.improvement.weight > 0 and self.improvement.sampling.order != "rule":
             raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ exact')
         if not 0 < self.memory.mixture <= 1:
             raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
-        if self.rounds <= 0 and not self.time_limit > 0:
-            raise UsageError("give a positive time_limit or a number of rounds")
 
 
 def presets() -> list[str]:
@@ -145,6 +158,11 @@ def presets() -> list[str]:
 
 
 def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> TrainingConfig:
+    """Read a preset or a TOML file of our own method; see `read_settings`."""
+    return config_from(read_settings(source, overrides))
+
+
+def read_settings(source: str, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read a preset by its name or a TOML file by its path, then apply overrides like {"cloning.batch": 256}."""
     path = Path(source)
     if source in presets():
@@ -162,12 +180,17 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Trai
         raise InputError(f"{source} is not valid TOML: {error}") from error
     for key, value in (overrides or {}).items():
         _assign(values, key.split("."), value)
-    return config_from(values)
+    return values
 
 
 def config_from(values: Mapping[str, Any]) -> TrainingConfig:
     """Build a configuration from nested dictionaries; unknown keys and wrong types are errors."""
-    config: TrainingConfig = _build(TrainingConfig, values, "")
+    return build_config(TrainingConfig, values)
+
+
+def build_config(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """Build the configuration of a method from nested dictionaries."""
+    config: Config = _build(kind, values, "")
     return config
 
 

@@ -1,45 +1,52 @@
 """What is learned: the weights, their running average, the optimizer, and the source of randomness."""
 
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
 import torch
 from torch import Tensor
 
 from ..model import Model
 from ..noise import Noise, fold, root_key
 from ..problem import Problem
-from .config import TrainingConfig
+from ..trained import Trained
+from .config import OptimizerConfig, TrainingConfig
 from .distributed import Ranks
 
+ModelT = TypeVar("ModelT", bound=Trained)
 
-class Learner:
-    """The state of training that does not depend on a size.
+
+class Weights(Generic[ModelT]):
+    """The state of training that does not depend on a size, whatever network is trained.
 
     Parameters
     ----------
-    problem : what is learned.
-    config : the run.
+    make : returns a new model on the device.
+    optimizer : its settings.
+    seed : of the first weights and of all later randomness.
     device : where everything lies.
     ranks : the processes that train together.
     """
 
-    def __init__(self, problem: Problem, config: TrainingConfig, device: torch.device, ranks: Ranks) -> None:
-        self.config, self.ranks, self.device = config, ranks, device
-        torch.manual_seed(config.seed)  # the first weights; all later randomness comes from keys
-        self.model = Model(problem, config.model).to(device)
-        self.average = Model(problem, config.model).to(device)
+    def __init__(
+        self, make: Callable[[], ModelT], optimizer: OptimizerConfig, seed: int, device: torch.device, ranks: Ranks
+    ) -> None:
+        self.settings, self.ranks, self.device = optimizer, ranks, device
+        torch.manual_seed(seed)  # the first weights; all later randomness comes from keys
+        self.model, self.average = make(), make()
         self.average.network.load_state_dict(self.model.network.state_dict())
         self.average.network.requires_grad_(False).eval()
         cuda = device.type == "cuda"
-        self.rate = torch.tensor(config.optimizer.learning_rate, device=device)
-        self.improvement_weight = torch.tensor(config.improvement.weight, device=device)
+        self.rate = torch.tensor(optimizer.learning_rate, device=device)
         self.parameters = [p for p in self.model.network.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.parameters,
-            lr=self.rate if cuda else config.optimizer.learning_rate,
-            weight_decay=config.optimizer.weight_decay,
+            lr=self.rate if cuda else optimizer.learning_rate,
+            weight_decay=optimizer.weight_decay,
             fused=cuda,
             capturable=cuda,
         )
-        self.root = fold(root_key(config.seed, device), 0x1CDC)
+        self.root = fold(root_key(seed, device), 0x1CDC)
         self.draws = torch.zeros((), dtype=torch.long, device=device)  # advances with every use of randomness
 
     def noise(self, count: int) -> Noise:
@@ -53,7 +60,7 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)  # gradients are then written, not added to zeros
         loss.backward()
         self.ranks.average([p.grad for p in self.parameters if p.grad is not None])
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.optimizer.clip)
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         self.optimizer.step()
 
     def set_rate(self, rate: float) -> None:
@@ -66,7 +73,7 @@ class Learner:
     @torch.no_grad()
     def update_average(self, rounds: int) -> None:
         """Move the running average towards the weights; faster at first, so that it forgets the start."""
-        keep = min(self.config.optimizer.average, rounds / (9 + rounds))
+        keep = min(self.settings.average, rounds / (9 + rounds))
         old: list[Tensor] = list(self.average.network.parameters())
         new: list[Tensor] = list(self.model.network.parameters())
         torch._foreach_lerp_(old, new, 1 - keep)
@@ -78,3 +85,34 @@ class Learner:
         fixed = [*self.model.network.parameters(), *self.model.network.buffers(), *self.average.network.parameters()]
         fixed += [*self.average.network.buffers(), self.draws]
         return fixed + [v for s in self.optimizer.state.values() for v in s.values() if isinstance(v, Tensor)]
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs again."""
+        return {
+            "network": self.model.network.state_dict(),
+            "average": self.average.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "draws": self.draws,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Copy a saved state into the tensors that recorded steps already know."""
+        self.model.network.load_state_dict(state["network"])
+        self.average.network.load_state_dict(state["average"])
+        self.draws.copy_(state["draws"])
+        saved = state["optimizer"]["state"]
+        with torch.no_grad():
+            if not self.optimizer.state:
+                self.optimizer.load_state_dict(state["optimizer"])
+            for index, parameter in enumerate(self.parameters):
+                for name, value in self.optimizer.state[parameter].items():
+                    value.copy_(saved[index][name])
+
+
+class Learner(Weights[Model]):
+    """What Algorithm 1 learns: a diffusion model of a problem."""
+
+    def __init__(self, problem: Problem, config: TrainingConfig, device: torch.device, ranks: Ranks) -> None:
+        super().__init__(lambda: Model(problem, config.model).to(device), config.optimizer, config.seed, device, ranks)
+        self.config = config
+        self.improvement_weight = torch.tensor(config.improvement.weight, device=device)

@@ -57,6 +57,10 @@ class Steps:
         """Return every tensor that the steps change."""
         return [*self.instances.values(), *self.memory.tensors().values(), *self.metrics.values()]
 
+    def kept(self) -> dict[str, Tensor]:
+        """Return the tensors that a resumed run needs again."""
+        return self.memory.tensors()
+
     def draw(self) -> None:
         """Replace the instances by new ones."""
         for name, values in self._new_instances().items():
