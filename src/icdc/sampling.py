@@ -37,6 +37,7 @@ class SamplingOptions:
     decodes : solutions decoded from each matrix of log-odds, the best of which is carried on.
     keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
     greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
+    any_start : decoding in the rule's order begins at a random row; otherwise at row 0.
     """
 
     steps: int = 20
@@ -46,6 +47,7 @@ class SamplingOptions:
     decodes: int = 1
     keep: Literal["chain", "last"] = "chain"
     greedy_end: bool = True
+    any_start: bool = True
 
     def __post_init__(self) -> None:
         for name in ("steps", "decodes"):
@@ -100,7 +102,8 @@ class Step(NamedTuple):
     """What a callback sees: x_t, the log-odds predicted from it, the solution decoded and the best so far.
 
     t and s are this step and the next; x and log_odds (N, rows, columns), decoded and choice (N, rows) and
-    cost (N,), for N = B · K trajectories. Where a step decodes nothing the last three are None.
+    cost (N,), for N = B · K trajectories. Where a step decodes nothing these three are None. `first` (N · M,) is
+    the row at which each of M decodes of a matrix began.
     """
 
     t: int
@@ -110,6 +113,7 @@ class Step(NamedTuple):
     decoded: Tensor | None
     choice: Tensor | None
     cost: Tensor | None
+    first: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -178,8 +182,8 @@ def generate(
                 better = decoded.best_cost < cost
                 choice = torch.where(better[:, None], decoded.best_choice, choice)
                 cost = torch.where(better, decoded.best_cost, cost)
-        seen = None if decoded is None else decoded.best_choice
-        stop = callback is not None and callback(Step(t, s, x, log_odds, seen, choice, cost))
+        seen, first = (None, None) if decoded is None else (decoded.best_choice, decoded.first)
+        stop = callback is not None and callback(Step(t, s, x, log_odds, seen, choice, cost, first))
         if last or stop:
             break
         if options.reverse == "independent" or decoded is None:
@@ -255,7 +259,7 @@ def _decode(
     if decodes > 1:
         log_odds = log_odds.repeat_interleave(decodes, 0)
         noise = noise.spawn(decodes)
-    first = noise.integers(task.rows)
+    first = noise.integers(task.rows) if options.any_start else torch.zeros_like(noise.keys)
     choice = decode(
         task.rule,
         log_odds,

@@ -25,6 +25,9 @@ class TargetConfig:
     refine_rounds, refine_level, refine_steps, refine_decodes : then noise it again to level · T and denoise it.
     from_average : generate with the averaged weights instead of the latest.
     from_improvement : make none; every sample of IMPROVEMENT is a target, as in the paper.
+    examples : supervision instead of surrogate targets: datasets (.npz) with solutions, one for each size. Their
+        instances are learned, and their solutions are the targets; trajectories only make drafts, if those are asked
+        for.
     """
 
     instances: int = 512
@@ -36,6 +39,7 @@ class TargetConfig:
     refine_decodes: int = 8
     from_average: bool = False
     from_improvement: bool = False
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class MemoryConfig:
 @dataclass(frozen=True)
 class CloningConfig:
     """CLONING: batch size, steps a round (growing from first to last), and the weights of its losses.
+
+    With no steps at all nothing is cloned, and no targets are made: IMPROVEMENT learns alone.
 
     vb, prd, cst : weights of L_VB, L_prd (λ₁) and L_cst (λ₂), each divided by the number of elements.
     cst_temperature : of the Gumbel-softmax.
@@ -78,6 +84,8 @@ class ImprovementConfig:
     """IMPROVEMENT: REINFORCE on p̂, from samples of its own.
 
     weight : of the loss; 0 leaves the step out.
+    objective : "last" is REINFORCE on p̂ at the last reverse step, as IC/DC does; "chain" on all reverse steps,
+        Σ_t log p_θ(x_s | x_t) (DDPO), for the cost of what is decoded in the end.
     until : share of the run after which the weight has faded to zero; above 1 it never fades.
     sampling : how its trajectories run, to the last step, where p̂ decodes several times.
     per_trajectory : baseline over the decodes of one trajectory instead of all samples of the instance.
@@ -85,6 +93,7 @@ class ImprovementConfig:
     """
 
     weight: float = 0.5
+    objective: Literal["last", "chain"] = "last"
     until: float = 0.05
     sampling: SamplingOptions = field(
         default_factory=lambda: SamplingOptions(
@@ -148,8 +157,26 @@ class TrainingConfig(RunConfig):
             raise UsageError("targets.from_improvement needs a positive improvement.weight")
         if self.improvement.weight > 0 and self.improvement.sampling.order != "rule":
             raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ exact')
+        self._check_sources()
         if not 0 < self.memory.mixture <= 1:
             raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
+
+    @property
+    def clones(self) -> bool:
+        """Tell whether there are any CLONING steps."""
+        return max(self.cloning.steps_first, self.cloning.steps_last) > 0
+
+    def _check_sources(self) -> None:
+        """Refuse combinations of sources of learning that mean nothing."""
+        targets, improvement = self.targets, self.improvement
+        if not self.clones and not improvement.weight > 0:
+            raise UsageError("nothing to learn from: give cloning.steps_last or improvement.weight")
+        if targets.examples and len(targets.examples) != len(self.sizes):
+            raise UsageError(f"targets.examples must name one dataset for each of {len(self.sizes)} sizes")
+        if targets.from_improvement and (targets.examples or not self.clones or improvement.objective == "chain"):
+            raise UsageError("targets.from_improvement needs cloning, no examples and improvement.objective last")
+        if improvement.weight > 0 and improvement.objective == "chain" and improvement.sampling.decodes != 1:
+            raise UsageError("improvement.objective chain needs sampling.decodes = 1: the best of several has no log p")
 
 
 def presets() -> list[str]:

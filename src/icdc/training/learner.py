@@ -1,6 +1,6 @@
 """What is learned: the weights, their running average, the optimizer, and the source of randomness."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -55,10 +55,14 @@ class Weights(Generic[ModelT]):
         item = torch.arange(count, device=self.device) + self.ranks.rank * count
         return Noise(fold(self.root, self.draws, item))
 
-    def update(self, loss: Tensor) -> None:
-        """Take one optimizer step on a loss, averaged over all processes."""
+    def update(self, loss: Tensor | Iterable[Tensor]) -> None:
+        """Take one optimizer step on a loss, averaged over all processes.
+
+        The parts of a loss that come one after the other are summed; only one of them is in memory at a time.
+        """
         self.optimizer.zero_grad(set_to_none=True)  # gradients are then written, not added to zeros
-        loss.backward()
+        for part in [loss] if isinstance(loss, Tensor) else loss:
+            part.backward()
         self.ranks.average([p.grad for p in self.parameters if p.grad is not None])
         torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         self.optimizer.step()

@@ -14,7 +14,10 @@ from ..decoding import log_probability, random_choice
 from ..model import Model
 from ..noise import Noise
 from ..problem import Features, Size, one_hot, to_tensors
-from ..sampling import Predict, Step, Task, generate, refine
+from ..sampling import Predict, Task, generate, refine
+from .chain import Decision, decision_log_probability, trajectories
+from .drafts import Drafts
+from .examples import Examples
 from .learner import Learner
 from .losses import (
     advantages,
@@ -37,16 +40,19 @@ class Steps:
     ----------
     learner : weights and optimizer, shared by all sizes.
     size : the size of the instances.
+    examples : instances to learn from and the solutions that are their targets, instead of new instances.
     """
 
-    def __init__(self, learner: Learner, size: Size) -> None:
+    def __init__(self, learner: Learner, size: Size, examples: Examples | None = None) -> None:
         self.learner, self.size, self.config = learner, size, learner.config
         problem = learner.model.problem
         self.problem, self.diffusion = problem, learner.model.diffusion
         self.rng = np.random.default_rng([self.config.seed, learner.ranks.rank, *size])
         self.count = self.config.targets.instances // learner.ranks.world
         self.batch = self.config.cloning.batch // learner.ranks.world
-        self.on_device = problem.sample_on_device(size, learner.noise(1)) is not None
+        self.examples = examples
+        self.solved: Tensor | None = None  # the solutions of the instances, where there are examples
+        self.on_device = examples is not None or problem.sample_on_device(size, learner.noise(1)) is not None
         self.instances = {k: v.clone() for k, v in self._new_instances().items()}
         self.task = Task(problem, self.instances)
         self.metrics = {name: torch.zeros(2, device=learner.device) for name in METRICS}  # sum and count
@@ -55,7 +61,8 @@ class Steps:
 
     def tensors(self) -> list[Tensor]:
         """Return every tensor that the steps change."""
-        return [*self.instances.values(), *self.memory.tensors().values(), *self.metrics.values()]
+        solved = [] if self.solved is None else [self.solved]
+        return [*self.instances.values(), *solved, *self.memory.tensors().values(), *self.metrics.values()]
 
     def kept(self) -> dict[str, Tensor]:
         """Return the tensors that a resumed run needs again."""
@@ -68,20 +75,27 @@ class Steps:
 
     @torch.no_grad()
     def make_targets(self) -> None:
-        """Generate solutions of the instances, refine the best, and store it."""
+        """Generate solutions of the instances, refine the best, and store it; or store the examples' solutions."""
         config = self.config.targets
+        if self.solved is not None and not self.config.cloning.drafts:
+            cost = self.task.cost(self.solved).squeeze(1)
+            self._store(self.problem.features(self.instances), self.solved, cost, 1)
+            self._report("target", cost.float().mean())
+            return
         model = self.learner.average if config.from_average else self.learner.model
         noise = self.learner.noise(self.count)
         features = self.problem.features(self.instances)
         task = Task(self.problem, self.instances)
         predict = self._predict(model, features, noise)
-        drafts = _Drafts(noise.spawn(config.trajectories))
+        drafts = Drafts(noise.spawn(config.trajectories))
         generated = generate(
             predict, task, self.diffusion, noise.spawn(config.trajectories), config.sampling, callback=drafts
         )
         choice, cost = generated.best()
         again = replace(config.sampling, decodes=config.refine_decodes)
-        for _ in range(config.refine_rounds):
+        if self.solved is not None:  # of what was generated only the drafts are wanted
+            choice, cost = self.solved, task.cost(self.solved).squeeze(1)
+        for _ in range(config.refine_rounds if self.solved is None else 0):
             attempt = noise.spawn(config.trajectories)
             choice, cost = refine(
                 predict, task, self.diffusion, attempt, again, choice, cost,
@@ -93,8 +107,11 @@ class Steps:
         self._report("target", cost.float().mean())
 
     def improve(self) -> None:
-        """IMPROVEMENT: sample p̂ along whole trajectories, take a REINFORCE step at their last one."""
+        """IMPROVEMENT: sample p̂ along whole trajectories, take a REINFORCE step at their last one, or at all."""
         config = self.config.improvement
+        if config.objective == "chain":
+            self._improve_chain()
+            return
         trajectories, decodes = self.config.targets.trajectories, config.sampling.decodes
         noise = self.learner.noise(self.count)
         with torch.no_grad():
@@ -124,6 +141,32 @@ class Steps:
                 self._store(features, samples.last_choice.flatten(0, 1), cost.flatten(), cost.shape[1])
                 self._report("target", cost.float().amin(1).mean())
                 self._report("cost", cost.float().mean())
+
+    def _improve_chain(self) -> None:
+        """∇ Σ_t log p_θ(x_s | x_t) · r(x_0): the whole reverse chain is the policy, what it ends in the reward."""
+        config = self.config.improvement
+        # where solutions are decoded on the way, the last one must be a sample of p̂ as well
+        sampling = replace(config.sampling, greedy_end=False)
+        noise = self.learner.noise(self.count)
+        with torch.no_grad():
+            features = self.problem.features(self.instances)
+            predict = self._predict(self.learner.model, features, Noise(noise.keys))
+        task = Task(self.problem, self.instances)
+        each = noise.spawn(self.config.targets.trajectories)
+        decisions, cost = trajectories(predict, task, self.diffusion, each, sampling)
+        advantage = advantages(cost, 1, config.normalise)
+
+        def loss_of(decision: Decision) -> Tensor:
+            # encoded anew for every step, with the same identifiers, so that one step's graph is all there is
+            predict = self._predict(self.learner.model, features, Noise(noise.keys))
+            log_odds = predict(decision.x, torch.full_like(each.keys, decision.t))
+            log_p = decision_log_probability(decision, log_odds, task, self.diffusion, sampling.temperature)
+            loss = improvement_loss(log_p.view_as(cost), advantage).mean() / task.rows
+            return self.learner.improvement_weight * loss
+
+        self.learner.update(loss_of(decision) for decision in decisions)
+        self._report("improvement", cost.float().mean())
+        self._report("cost", cost.float().mean())
 
     def clone(self) -> None:
         """CLONING: one step of diffusion training on items of the memory."""
@@ -162,6 +205,10 @@ class Steps:
         return model.predict(model.encode(features, noise), self.problem.density(self.size))
 
     def _new_instances(self) -> dict[str, Tensor]:
+        if self.examples is not None:
+            instances, solved = self.examples.draw(self.learner.noise(self.count))
+            self.solved = solved if self.solved is None else self.solved.copy_(solved)
+            return instances
         if self.on_device:
             drawn = self.problem.sample_on_device(self.size, self.learner.noise(self.count))
             assert drawn is not None
@@ -234,40 +281,3 @@ class Steps:
     def _report(self, name: str, value: Tensor) -> None:
         self.metrics[name][0] += value
         self.metrics[name][1] += 1
-
-
-class _Drafts:
-    """Picks, for every trajectory, one of the solutions it decoded and the step at which that was noised.
-
-    Learning to improve these is learning on the states the reverse process really visits.
-    """
-
-    def __init__(self, noise: Noise) -> None:
-        self.noise = noise
-        self.seen = 0
-        self.choice: Tensor | None = None
-        self.step: Tensor | None = None
-
-    def __call__(self, step: Step) -> None:
-        if step.decoded is None or step.s == 0:
-            return
-        self.seen += 1
-        # the network is asked for steps between s and the one after it, too
-        time = step.s - self.noise.integers(max(1, min(step.t - step.s, step.s)))
-        if self.choice is None or self.step is None:
-            self.choice, self.step = step.decoded, time
-            return
-        replaced = self.noise.uniform(1).squeeze(1) * self.seen < 1  # every step equally likely in the end
-        self.choice = torch.where(replaced[:, None], step.decoded, self.choice)
-        self.step = torch.where(replaced, time, self.step)
-
-    def of_one_trajectory(self, target: Tensor, noise: Noise) -> tuple[Tensor | None, Tensor | None]:
-        """Return the draft (B, rows) and step (B,) of one random trajectory of each of B instances."""
-        if self.choice is None or self.step is None:  # trajectories of a single step have none
-            return None, None
-        batch, rows = target.shape
-        samples = len(self.choice) // batch
-        pick = noise.integers(samples)
-        draft = self.choice.view(batch, samples, rows)
-        chosen = draft.gather(1, pick[:, None, None].expand(-1, 1, rows)).squeeze(1)
-        return chosen, self.step.view(batch, samples).gather(1, pick[:, None]).squeeze(1)

@@ -1,12 +1,14 @@
 """Algorithm 1: rounds of new targets, IMPROVEMENT while it helps, and CLONING."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from ..model import Model, load_weights
 from ..problems import get_problem
 from .capture import Capture, StepFunction
 from .config import TrainingConfig
+from .examples import read_examples
 from .learner import Learner
 from .run import Progress, TrainingRun, nothing
 from .steps import Steps
@@ -69,7 +71,10 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
             load_weights(self.learner.average.network, self.config.init)
         self.learner.model.network.train()
         self._compile(lambda model: model.network.worth_compiling())
-        self.steps = [Steps(self.learner, size) for size in self.config.sizes]
+        self.steps = [
+            Steps(self.learner, size, read_examples(path, problem, size, self.device) if path else None)
+            for size, path in zip_longest(self.config.sizes, self.config.targets.examples)
+        ]
 
     def _record(self, record: Capture) -> None:
         self.recorded = [self._recorded(steps, record) for steps in self.steps]
@@ -78,12 +83,14 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         """Record each step of a size; the memory must hold something before cloning can be recorded."""
         config = self.config
         draw = record(steps.draw) if steps.on_device else steps.draw
-        make = improve = nothing
-        if not config.targets.from_improvement:
+        make = improve = clone = nothing
+        if config.clones and not config.targets.from_improvement:
             make = record(steps.make_targets)
         if config.improvement.weight > 0:
             improve = record(steps.improve)
-        return RecordedSteps(draw, make, improve, record(steps.clone))
+        if config.clones:
+            clone = record(steps.clone)
+        return RecordedSteps(draw, make, improve, clone)
 
     def _round(self, rounds: int, fraction: float) -> None:
         """New instances, their targets, IMPROVEMENT while its weight lasts, then CLONING."""
@@ -101,4 +108,11 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         self.learner.update_average(rounds + 1)
 
     def _data(self) -> str:
-        return f"new instances of {self.config.problem} in every round, from its own generator; no solutions"
+        return _data(self.config)
+
+
+def _data(config: TrainingConfig) -> str:
+    """Say what a model learned from."""
+    if config.targets.examples:
+        return f"instances of {config.problem} with solutions, from {', '.join(config.targets.examples)}"
+    return f"new instances of {config.problem} in every round, from its own generator; no solutions"

@@ -1,0 +1,148 @@
+"""Supervision: solved examples as the targets of cloning."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from icdc.data.dataset import Dataset, write_dataset
+from icdc.errors import InputError
+from icdc.noise import Noise, fold, root_key
+from icdc.problems import get_problem
+from icdc.solving import DiffusionSolver
+from icdc.training import Trainer
+from icdc.training.config import TrainingConfig, config_from, load_config
+from icdc.training.examples import read_examples
+
+CPU = torch.device("cpu")
+
+
+def solved(path: Path, name: str, size: tuple[int, ...], count: int = 256, spoil: bool = False) -> str:
+    """Write instances with the best of many random solutions, good enough to learn from."""
+    from icdc.baselines.random import RandomSolver
+
+    problem = get_problem(name)
+    arrays = problem.sample(count, size, np.random.default_rng(1))
+    answers = RandomSolver().solve(problem, arrays, samples=512)
+    choice = answers.choice.copy()
+    if spoil:
+        choice[3] = -1
+    write_dataset(path, Dataset(problem, arrays, answers.cost, answers.proven, choice))
+    return str(path)
+
+
+def supervised(name: str, size: list[int], examples: str, **changes: Any) -> TrainingConfig:
+    values: dict[str, Any] = {
+        "problem": name,
+        "sizes": [size],
+        "rounds": 50,
+        "model": {
+            "network": {"width": 32, "heads": 4, "edge_width": 16, "encoder_layers": 1, "denoiser_layers": 2},
+            "diffusion": {"steps": 8},
+        },
+        "targets": {"instances": 64, "trajectories": 1, "examples": [examples], "sampling": {"steps": 3}},
+        "cloning": {"batch": 64, "steps_first": 4, "steps_last": 4, "drafts": 0.0},
+        "improvement": {"weight": 0.0},
+        "optimizer": {"learning_rate": 2e-3, "warmup_rounds": 5, "average": 0.9},
+    }
+    for key, table in changes.items():
+        values[key] = {**values[key], **table} if isinstance(table, dict) else table
+    return config_from(values)
+
+
+@pytest.mark.parametrize(("name", "size"), [("atsp", (6,)), ("pmsp", (6, 3))])
+def test_supervision_beats_chance_by_far(name: str, size: tuple[int, ...], tmp_path: Path) -> None:
+    from icdc.baselines.random import RandomSolver
+
+    examples = solved(tmp_path / "solved.npz", name, size)
+    model = Trainer(supervised(name, list(size), examples), device="cpu").run()
+    arrays = model.problem.sample(64, size, np.random.default_rng(5))
+    cost = (
+        DiffusionSolver(model, steps=4, keep="last", decodes=1, device="cpu").solve(model.problem, arrays).cost.mean()
+    )
+    assert cost < 0.75 * RandomSolver().solve(model.problem, arrays).cost.mean()
+    assert "with solutions" in model.card["data"]
+
+
+def test_targets_are_the_solutions_of_their_own_instances(tmp_path: Path) -> None:
+    """What lies in the memory belongs together, with and without drafts of the network's own."""
+    path = solved(tmp_path / "solved.npz", "pmsp", (5, 2))
+    problem = get_problem("pmsp")
+    known = read_examples(path, problem, (5, 2), CPU)
+    features = problem.features(known.instances).relations
+    for drafts in (0.0, 0.5):
+        trainer = Trainer(supervised("pmsp", [5, 2], path, rounds=2, cloning={"drafts": drafts}), device="cpu")
+        trainer.run()
+        memory = trainer.steps[0].memory
+        stored = int(memory.stored)
+        assert stored == 128
+        for relations, choice in zip(memory.rings["relations"][:stored], memory.rings["choice"][:stored], strict=True):
+            distance, nearest = (features - relations).abs().amax((1, 2, 3)).min(0)
+            assert float(distance) < 1e-5
+            assert torch.equal(known.choice[nearest], choice)
+        same = (memory.rings["draft"] == memory.rings["choice"])[:stored].all()
+        assert bool(same) is (drafts == 0.0)
+
+
+def test_examples_are_drawn_by_the_noise(tmp_path: Path) -> None:
+    examples = read_examples(solved(tmp_path / "s.npz", "pmsp", (5, 2)), get_problem("pmsp"), (5, 2), CPU)
+    drawn = [examples.draw(Noise(fold(root_key(seed), torch.arange(40))))[1] for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_an_interrupted_supervised_run_resumes(tmp_path: Path) -> None:
+    path = solved(tmp_path / "solved.npz", "pmsp", (5, 2))
+    whole = Trainer(supervised("pmsp", [5, 2], path, rounds=4), device="cpu").run()
+    part = Trainer(supervised("pmsp", [5, 2], path, rounds=4), device="cpu", out=tmp_path / "run")
+    original = part._round
+
+    def stop_at_two(rounds: int, fraction: float) -> None:
+        if rounds == 2:
+            part._save(rounds, 1.0)
+            raise KeyboardInterrupt
+        original(rounds, fraction)
+
+    part._round = stop_at_two  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        part.run()
+    resumed = Trainer(supervised("pmsp", [5, 2], path), device="cpu", out=tmp_path / "run", resume=True).run()
+    for a, b in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    problem = get_problem("pmsp")
+    with pytest.raises(InputError, match="icdc generate pmsp --size 5x2 --count 128000"):
+        read_examples(str(tmp_path / "missing.npz"), problem, (5, 2), CPU)
+    path = solved(tmp_path / "s.npz", "pmsp", (5, 2), count=8)
+    with pytest.raises(InputError, match=r"size \[5, 2\], the run learns \[5, 3\]"):
+        read_examples(path, problem, (5, 3), CPU)
+    spoiled = solved(tmp_path / "spoiled.npz", "pmsp", (5, 2), count=8, spoil=True)
+    with pytest.raises(InputError, match="instance 3 is not feasible"):
+        read_examples(spoiled, problem, (5, 2), CPU)
+    bare = tmp_path / "bare.npz"
+    write_dataset(bare, Dataset(problem, problem.sample(4, (5, 2), np.random.default_rng(0))))
+    with pytest.raises(InputError, match="no solutions"):
+        read_examples(str(bare), problem, (5, 2), CPU)
+
+
+@pytest.mark.parametrize("size", ["atsp-20", "pmsp-20x4"])
+@pytest.mark.parametrize("how", ["sl", "rl", "slrl"])
+def test_presets_of_the_learned_baselines(how: str, size: str) -> None:
+    """As the paper describes them, and with our denoiser; a run after supervision begins at its weights."""
+    paper, ours = load_config(f"paper-{how}-{size}"), load_config(f"{how}-{size}")
+    assert (paper.model.network.encoder, paper.model.network.denoiser) == ("dual", "gated")
+    assert ours.model.network == TrainingConfig().model.network
+    assert paper.model.diffusion.steps == 20
+    for config, prefix in ((paper, "paper-"), (ours, "")):
+        assert config.clones is (how == "sl")
+        assert bool(config.targets.examples) is (how == "sl")
+        assert (config.improvement.weight > 0) is (how != "sl")
+        assert config.init == (f"runs/{prefix}sl-{size}/model.safetensors" if how == "slrl" else "")
+    if how != "sl":
+        assert paper.improvement.sampling.reverse == "independent"
+        assert not paper.improvement.sampling.any_start
+        assert load_config(f"paper-sl-{size}").model == paper.model
