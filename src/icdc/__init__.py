@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "solve": "icdc.solving.api",
     "train": "icdc.training.api",
+    "finetune": "icdc.finetuning",
     "load": "icdc.model",
     "Model": "icdc.model",
     "Problem": "icdc.problem",
@@ -28,6 +29,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from .finetuning import finetune
     from .model import Model, load
     from .problem import Problem
     from .problems import get_problem
@@ -45,6 +47,7 @@ __all__ = [
     "Problem",
     "Rule",
     "__version__",
+    "finetune",
     "get_problem",
     "load",
     "make_solver",

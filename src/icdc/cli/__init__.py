@@ -16,6 +16,7 @@ from .. import __version__
 from ..errors import IcdcError
 from .check_problem import check_problem
 from .evaluate import evaluate
+from .finetune import finetune
 from .generate import generate
 from .info import info
 from .models import models
@@ -37,6 +38,7 @@ app.command()(solve)
 app.command()(verify)
 app.command()(generate)
 app.command()(train)
+app.command()(finetune)
 app.command()(evaluate)
 app.command()(models)
 app.command()(info)

@@ -84,7 +84,7 @@ class Planner:
 
 def _warn(model: Model, group: Group) -> None:
     """Say in one line where instances are outside what the model's card says it knows."""
-    said = outside(group.problem, group.arrays, model.card.get("sizes", []))
+    said = outside(group.problem, group.arrays, model.card.get("sizes", []), model.card.get("ranges"))
     names = [instance.name for instance, words in zip(group.instances, said, strict=True) if words is not None]
     if names:
         what = next(words for words in said if words is not None)

@@ -5,7 +5,7 @@ unit and no order of the items can change describe a matrix; where one of them l
 generator draws, the model answers all the same, but its card promises nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,15 @@ _SLACK = 0.5
 """How far outside the range of the references still counts as inside, as a share of that range."""
 
 
-def outside(problem: Problem, arrays: Arrays, sizes: Sequence[Sequence[int]]) -> list[str | None]:
+_Range = tuple[float, float]
+
+
+def outside(
+    problem: Problem,
+    arrays: Arrays,
+    sizes: Sequence[Sequence[int]],
+    known_ranges: Mapping[str, Sequence[float]] | None = None,
+) -> list[str | None]:
     """Say for every instance what is unfamiliar about it; None where nothing is.
 
     Parameters
@@ -28,6 +36,8 @@ def outside(problem: Problem, arrays: Arrays, sizes: Sequence[Sequence[int]]) ->
     problem : the contract of the problem.
     arrays : instances of one size, leading axis count.
     sizes : those the model was trained on, as its card names them.
+    known_ranges : of the numbers that describe a matrix, where a model was trained on a set of instances (`ranges`);
+        by default those of what the problem draws.
     """
     size = tuple(problem.size(arrays))
     known = [tuple(trained) for trained in sizes]
@@ -37,14 +47,14 @@ def outside(problem: Problem, arrays: Arrays, sizes: Sequence[Sequence[int]]) ->
     matrices = _matrices(problem, arrays)
     if matrices is None:
         return [None] * _count(arrays)
-    expected = _expected(problem, size)
+    expected = {name: (low, high) for name, (low, high) in (known_ranges or _expected(problem, size)).items()}
     return [_unfamiliar(matrix, problem, expected) for matrix in matrices]
 
 
 def _unfamiliar(matrix: NDArray[np.float64], problem: Problem, expected: "dict[str, _Range]") -> str | None:
     """Return the first sentence that applies to a matrix."""
     for name, value in _describe(matrix, problem).items():
-        low, high = expected[name]
+        low, high = expected.get(name, (-np.inf, np.inf))
         slack = _SLACK * (high - low) + 0.01
         below = value < low - slack and name not in _ONLY_ABOVE
         if below or value > high + slack:
@@ -53,15 +63,16 @@ def _unfamiliar(matrix: NDArray[np.float64], problem: Problem, expected: "dict[s
     return None
 
 
-_Range = tuple[float, float]
+def ranges(problem: Problem, arrays: Arrays) -> dict[str, _Range]:
+    """Return the range of every number over a set of instances; empty where they have no matrix."""
+    matrices = _matrices(problem, arrays)
+    found = [] if matrices is None else [_describe(matrix, problem) for matrix in matrices]
+    return {name: (min(f[name] for f in found), max(f[name] for f in found)) for name in (found[0] if found else ())}
 
 
 def _expected(problem: Problem, size: Size) -> dict[str, _Range]:
     """Return the range of every number over instances that the problem draws."""
-    drawn = _matrices(problem, problem.sample(_REFERENCES, size, np.random.default_rng(0)))
-    assert drawn is not None  # the caller has found matrices in instances of this problem
-    found = [_describe(matrix, problem) for matrix in drawn]
-    return {name: (min(f[name] for f in found), max(f[name] for f in found)) for name in found[0]}
+    return ranges(problem, problem.sample(_REFERENCES, size, np.random.default_rng(0)))
 
 
 def _describe(matrix: NDArray[np.float64], problem: Problem) -> dict[str, float]:

@@ -1,0 +1,89 @@
+"""`icdc finetune`: a model for your own matrices."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import InputError, UsageError
+from .problems import HELP, find_problem
+from .progress import show_training
+
+if TYPE_CHECKING:
+    from ..data import Instance
+    from ..problem import Arrays, Problem
+
+
+def finetune(
+    model: Annotated[str, typer.Argument(help="A shipped model or a model file to begin with.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="DATASET...", help="A dataset, or instance files; all of one size.")
+    ],
+    time_limit: Annotated[float, typer.Option(help="Seconds of training, set-up and comparison not counted.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The model to write; by default MODEL-DATASET.safetensors.")
+    ] = None,
+    holdout: Annotated[float, typer.Option(help="Share of the instances held out to compare on.")] = 0.2,
+    problem: Annotated[str | None, typer.Option(help=HELP)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split, of training and of the comparison.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Train a model further on your own matrices, without solved examples.
+
+    A part is held out; the model is compared with the old one on it, and the better of the two is written.
+    """
+    from ..data.dataset import fingerprint
+    from ..finetuning import finetune as run
+    from ..model import load
+
+    if not time_limit > 0:
+        raise UsageError(f"--time-limit must be more than 0 seconds, got {time_limit:g}")
+    path = out or Path(f"{Path(model).stem}-{Path(files[0]).stem}.safetensors")
+    if path.exists():
+        raise UsageError(f"{path} is there already; choose another --out")
+    if not path.parent.is_dir():
+        raise UsageError(f"--out {path}: there is no folder '{path.parent}'")
+    base = load(model, device, None if problem is None else find_problem(problem))
+    arrays = _read(files, base.problem)
+    named = Path(files[0]).name if len(files) == 1 else f"{Path(files[0]).name} and {len(files) - 1} more"
+    about = {"dataset": named, "sha256": fingerprint(arrays)}
+    try:
+        result = run(
+            base, arrays, time_limit=time_limit, holdout=holdout, seed=seed, device=device, about=about,
+            callback=show_training,
+        )  # fmt: skip
+    finally:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+    result.model.save(path)
+    before, after = float(result.before.mean()), float(result.after.mean())
+    sure = "" if result.uncertainty != result.uncertainty else f" ± {100 * result.uncertainty:.2f}"
+    print(
+        f"on {len(result.before)} held-out instances: mean cost {before:.6g} before, {after:.6g} after "
+        f"({100 * result.change:+.2f}{sure} %)",
+        file=sys.stderr,
+    )
+    kept = "the fine-tuned weights" if result.improved else f"the weights of {base.name}: fine-tuning did not help"
+    print(f"wrote {path} with {kept}", file=sys.stderr)
+    print(path)
+
+
+def _read(files: list[str], problem: "Problem") -> "Arrays":
+    """Return all instances of the files, stacked; they must be of one size."""
+    import numpy as np
+
+    from ..data import read_instances
+
+    first: Instance | None = None
+    found = []
+    for instance in (instance for file in files for instance in read_instances(file, problem)):
+        first = first or instance
+        sizes = [problem.size(one.batch()) for one in (first, instance)]
+        if sizes[0] != sizes[1]:
+            words = ["×".join(map(str, size)) for size in sizes]
+            raise InputError(
+                f"{instance.name} is of size {words[1]}, {first.name} of {words[0]}: all must be of one size"
+            )
+        found.append(instance.arrays)
+    return {name: np.stack([arrays[name] for arrays in found]) for name in problem.arrays}
