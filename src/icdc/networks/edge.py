@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from . import fused
 from .fused_means import relu_means
-from .layers import FeedForward, LayerNorm, gelu, head_scores, split_heads
+from .layers import FeedForward, LayerNorm, attend, gelu, head_scores
 
 
 class EdgeMixer(nn.Module):
@@ -78,8 +78,8 @@ class EdgeLayer(nn.Module):
         row_weights = over_columns.softmax(-1).to(query.dtype)
         column_weights = over_rows.softmax(-2).to(query.dtype).transpose(-1, -2)
         row_means, column_means = relu_means(edges)
-        to_rows = [_attend(row_weights, column_value, self.heads), row_means.to(query.dtype)]
-        to_columns = [_attend(column_weights, row_value, self.heads), column_means.to(query.dtype)]
+        to_rows = [attend(row_weights, column_value, self.heads), row_means.to(query.dtype)]
+        to_columns = [attend(column_weights, row_value, self.heads), column_means.to(query.dtype)]
         rows = rows + self.out_rows(torch.cat(to_rows, -1))
         columns = columns + self.out_columns(torch.cat(to_columns, -1))
         rows = rows + self.feed_rows(self.norm_rows_2(rows))
@@ -91,8 +91,3 @@ class EdgeLayer(nn.Module):
         for linear in (self.out_rows, self.out_columns, self.feed_rows.down, self.feed_columns.down):
             nn.init.normal_(linear.weight, std=0.02 / (2 * depth) ** 0.5)
             nn.init.zeros_(linear.bias)
-
-
-def _attend(weights: Tensor, values: Tensor, heads: int) -> Tensor:
-    """Return weights (N, heads, items, others) applied to values (N, others, d), as (N, items, d)."""
-    return (weights @ split_heads(values, heads)).transpose(1, 2).flatten(2)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..problem import Features, FeatureSizes
 from .config import NetworkConfig
 from .edge import EdgeLayer
-from .layers import FeedForward, make_norm, split_heads
+from .layers import FeedForward, attend, make_norm, split_heads
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ class DualBlock(nn.Module):
         """Update `own` (B, own, d) from `other` (B, other, d) and relations (B, own, other, k)."""
         mixed = self.mix(torch.cat([self.scores(own, other), relations], -1))
         weights = mixed.permute(0, 3, 1, 2).softmax(-1)
-        message = (weights @ split_heads(self.value(other), self.heads)).transpose(1, 2).flatten(2)
-        own = self.norm_1(own + message)
+        own = self.norm_1(own + attend(weights, self.value(other), self.heads))
         updated: Tensor = self.norm_2(own + self.feed(own))
         return updated
 

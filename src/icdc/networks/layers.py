@@ -34,6 +34,21 @@ class BatchNorm(nn.Module):
         return flat.view_as(x)
 
 
+class InstanceNorm(nn.Module):
+    """Normalisation of every channel over the items of one instance, (N, items, width)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        centred = wide - wide.mean(1, keepdim=True)
+        scaled = centred * (centred.square().mean(1, keepdim=True) + 1e-5).rsqrt()
+        return (scaled * self.weight + self.bias).to(x.dtype)
+
+
 def make_norm(kind: NormKind, width: int) -> nn.Module:
     """Return the normalisation layer of a kind."""
     return LayerNorm(width) if kind == "layer" else BatchNorm(width)
@@ -83,3 +98,8 @@ def head_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:
     """Return scaled dot products of every row with every column, (N, heads, rows, columns)."""
     scale = (query.shape[-1] // heads) ** -0.5
     return split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)
+
+
+def attend(weights: Tensor, values: Tensor, heads: int) -> Tensor:
+    """Return weights (N, heads, items, others) applied to values (N, others, d), as (N, items, d)."""
+    return (weights @ split_heads(values, heads)).transpose(1, 2).flatten(2)
