@@ -37,8 +37,9 @@ ALLOWED: dict[str, set[str]] = {
 }
 # Parts that put others together say only what they must not know.
 FORBIDDEN: dict[str, set[str]] = {
-    "solving": {"training", "baselines", "evaluation", "plots", "conformance"},
-    "training": {"solving", "baselines", "evaluation", "plots", "conformance"},
+    "solving": {"training", "learned", "baselines", "evaluation", "plots", "conformance"},
+    "training": {"solving", "learned", "baselines", "evaluation", "plots", "conformance"},
+    "learned": {"baselines", "data", "diffusion", "evaluation", "plots", "conformance"},
     "plots": {"training", "networks", "baselines", "model"},
     "evaluation": {"training", "networks", "conformance"},
 }

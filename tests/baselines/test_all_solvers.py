@@ -16,7 +16,7 @@ from icdc.solvers import SOLVERS, make_solver
 
 QUICK = {"ga": "ga:iterations=20", "pso": "pso:iterations=20", "routing": "routing:seconds=0.02",
          "pyvrp": "pyvrp:iterations=30"}  # fmt: skip
-CLASSICAL = [name for name in SOLVERS if name not in ("icdc", "cplex")]
+CLASSICAL = [name for name in SOLVERS if name not in ("icdc", "matnet", "cplex")]
 EXACT = ("cpsat", "highs", "scip")
 
 

@@ -7,11 +7,12 @@ import pytest
 from icdc.errors import InputError, UsageError
 from icdc.problems import get_problem
 from icdc.training.config import TrainingConfig, config_from, load_config, parse_override, presets
+from icdc.training.methods import load_run
 
 
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_loads_for_its_problem(name: str) -> None:
-    config = load_config(name)
+    config = load_run(name)
     problem = get_problem(config.problem)
     assert all(len(size) == len(problem.size_names) for size in config.sizes)
 
@@ -67,6 +68,8 @@ def test_unknown_and_unreadable_sources(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("a = [")
     with pytest.raises(InputError, match="not valid TOML"):
         load_config(str(tmp_path / "broken.toml"))
+    with pytest.raises(UsageError, match="unknown method 'guessing'; choose icdc or matnet"):
+        load_run("atsp-20", {"method": "guessing"})
 
 
 def test_overrides() -> None:

@@ -2,14 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .problems import find_problem
-
-if TYPE_CHECKING:
-    from ..training import Progress
+from .progress import show_training
 
 
 def train(
@@ -31,23 +29,24 @@ def train(
     A run can be stopped at any moment, by Ctrl-C or a kill, and resumed.
     """
     from ..errors import UsageError
-    from ..training import Trainer, load_config, parse_override
+    from ..training import parse_override
     from ..training.checkpoint import METRICS, MODEL, STATE
+    from ..training.methods import load_run, make_trainer
 
     overrides = dict(map(parse_override, settings or []))
     for name, value in (("time_limit", time_limit), ("rounds", rounds), ("seed", seed)):
         if value is not None:
             overrides[name] = value
-    loaded = load_config(config, overrides)
+    loaded = load_run(config, overrides)
     find_problem(loaded.problem)  # modules in the current folder too, before anything is written
     folder = out or Path("runs") / Path(config).stem
     if resume and overrides:
         raise UsageError("a resumed run keeps its settings; leave out --set, --time-limit, --rounds and --seed")
     if not resume and (folder / STATE).exists():
         raise UsageError(f"{folder} holds a run already; give --resume to go on with it, or another --out")
-    trainer = Trainer(loaded, device=device, out=folder, resume=resume)
+    trainer = make_trainer(loaded, device=device, out=folder, resume=resume)
     try:
-        trainer.run(_show)
+        trainer.run(show_training)
     except KeyboardInterrupt:
         print(f"\nicdc: interrupted; go on with: icdc train {config} --out {folder} --resume", file=sys.stderr)
         raise
@@ -56,16 +55,3 @@ def train(
             print(file=sys.stderr)
     print(f"trained for {folder / MODEL} (metrics: {folder / METRICS})", file=sys.stderr)
     print(folder / MODEL)
-
-
-def _show(progress: "Progress") -> None:
-    """Write how it goes: in place on a terminal, a line each time elsewhere."""
-    metrics = progress.metrics
-    line = f"{100 * progress.fraction:5.1f} %  {progress.seconds:6.0f} s  round {progress.round}"
-    for name, words in (("loss", "loss"), ("cost", "mean cost"), ("target", "best cost")):
-        if name in metrics:
-            line += f"  {words} {metrics[name]:.4f}"
-    if sys.stderr.isatty():
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-    else:
-        print(line, file=sys.stderr, flush=True)
