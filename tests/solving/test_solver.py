@@ -98,6 +98,21 @@ def test_a_time_limit_is_used_and_kept() -> None:
     assert 0.8 < time.perf_counter() - begin < 3.0
 
 
+def test_with_a_time_limit_the_first_step_has_an_answer() -> None:
+    """Long before the first trajectories end; and the answer is at least as good as all that was told."""
+    model, arrays = setting("atsp", (30,), 2)
+    told: list[tuple[int, Improvement]] = []
+    steps: list[int] = []
+    solver = DiffusionSolver(model, steps=20, device="cpu")
+    solver.trace = lambda step: steps.append(step.t)
+    results = solver.solve(
+        model.problem, arrays, samples=2, time_limit=0.5, callback=lambda event: told.append((len(steps), event))
+    )
+    assert told[0][0] == 1
+    assert np.isfinite(told[0][1].cost).all()
+    assert (results.cost <= told[-1][1].cost).all()
+
+
 def test_a_met_bound_ends_the_search() -> None:
     """Equal durations on one machine: the bound is the only cost, so no time is spent."""
     model = setting("pmsp", (3, 1))[0]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..errors import InfeasibleError, InputError
 from ..model import Model
 from ..noise import Noise, fold, root_key
 from ..problem import Arrays, Problem, to_tensors
-from ..sampling import Predict, Step, Task, generate, refine
+from ..sampling import Predict, Step, Task, best_of, generate, refine
 from ..solver import Results
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Search:
     callback: SolveCallback | None
     stopped: bool = field(default=False, init=False)
     abandoned: bool = field(default=False, init=False)
+    lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
         self.count = len(next(iter(self.arrays.values())))
@@ -147,7 +149,7 @@ class Search:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
-            watch = self._watch(deadline)
+            watch = self._watch(deadline, chunk, task)
             return generate(predict, task, self.model.diffusion, noise, self.options, callback=watch).best()
 
         self._run_all(run, chunk, task, keys, deadline)
@@ -215,19 +217,29 @@ class Search:
             number = torch.arange(begin, min(begin + together, self.samples), device=keys.device)
             yield Noise(fold(keys[:, None], number[None, :]).flatten())
 
-    def _watch(self, deadline: float | None) -> Callable[[Step], bool | None]:
-        """Return a callback of the reverse process that stops it at the deadline once there is an answer."""
+    def _watch(self, deadline: float | None, chunk: slice, task: Task) -> Callable[[Step], bool | None]:
+        """Return a callback of the reverse process that stops it at the deadline once there is an answer.
+
+        With a deadline every step counts: what it decoded is taken at once, long before its trajectory ends.
+        Without one, answers are taken in the order of the trajectories, so that a seed repeats itself.
+        """
 
         def watch(step: Step) -> bool | None:
             stop = self.solver.trace(step) if self.solver.trace is not None else None
-            late = deadline is not None and step.choice is not None and time.perf_counter() >= deadline
-            return bool(stop) or late or self.abandoned
+            if deadline is not None and step.choice is not None and step.cost is not None:
+                found = step.choice.view(task.batch, -1, task.rows)
+                self._take(chunk, *best_of(found, step.cost.view(task.batch, -1)))
+                stop = stop or self.stopped or time.perf_counter() >= deadline
+            return bool(stop) or self.abandoned
 
         return watch
 
     def _take(self, chunk: slice, choice: Tensor, cost: Tensor) -> None:
         """Keep what is better than the incumbents, and tell the callback."""
-        new_cost, new_choice = cost.double().cpu().numpy(), choice.cpu().numpy()
+        with self.lock:
+            self._take_locked(chunk, cost.double().cpu().numpy(), choice.cpu().numpy())
+
+    def _take_locked(self, chunk: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
         better = new_cost < self.cost[chunk]
         self.cost[chunk] = np.where(better, new_cost, self.cost[chunk])
         self.choice[chunk] = np.where(better[:, None], new_choice, self.choice[chunk])
