@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from icdc.baselines.random import RandomSolver
 from icdc.cli import run
@@ -93,6 +94,27 @@ def test_steps_make_the_rollouts_of_fixed_instances_cheaper() -> None:
     steps.metrics["cost"].zero_()
     steps.learn()
     assert steps.metrics["cost"][0].item() < 0.97 * before
+
+
+class NoHostReads(TorchDispatchMode):
+    """Refuses every operation whose result the host has to wait for, which no CUDA graph can record."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.overloadpacket._qualified_op_name not in ("aten::_local_scalar_dense", "aten::nonzero"), func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("name", "size"), [("atsp", (5,)), ("pmsp", (4, 3)), ("navigation", (5,))])
+def test_a_step_reads_nothing_on_the_host(name: str, size: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing, encoding, sampling and the gradient; the optimizer of a GPU is another one than that of a CPU."""
+    steps = MatNetSteps(MatNetLearner(get_problem(name), small(name, list(size)), torch.device("cpu"), Ranks()), size)
+    monkeypatch.setattr(steps.learner, "update", lambda loss: loss.backward())
+    with NoHostReads():
+        steps.draw()
+        steps.learn()
+    assert all(parameter.grad is not None for parameter in steps.learner.parameters)
+    with pytest.raises(AssertionError), NoHostReads():
+        steps.metrics["cost"][0].item()
 
 
 def test_instances_sampled_on_the_host_train_too() -> None:
