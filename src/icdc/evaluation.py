@@ -69,6 +69,7 @@ def evaluate(
     time_limit: float | None = None,
     chunk: int = 250,
     store: OutcomeFile | None = None,
+    warm_up: bool = True,
     on_progress: Callable[[int, int], None] = lambda done, count: None,
 ) -> list[Outcome]:
     """Run one solver on a dataset; return the outcome of every instance, in order.
@@ -80,6 +81,7 @@ def evaluate(
     chunk : instances given to the solver at once. After each chunk its outcomes go to `store`, and what is
         found there
         from an earlier run of the same solver, settings and instances is not run again.
+    warm_up : have the solver load and compile what it needs before the clock starts; False where time is not asked.
     on_progress : hears how many instances of how many are done.
     """
     if not solver.supports(dataset.problem):
@@ -95,7 +97,7 @@ def evaluate(
     }
     outcomes = {} if store is None else store.outcomes_of(run)
     missing = [index for index in range(count) if index not in outcomes]
-    if missing:
+    if missing and warm_up:
         _warm_up(dataset, solver)
     on_progress(count - len(missing), count)
     for begin in range(0, len(missing), chunk):

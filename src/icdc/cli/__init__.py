@@ -20,6 +20,7 @@ from .finetune import finetune
 from .generate import generate
 from .info import info
 from .models import models
+from .reproduce import reproduce
 from .solve import solve
 from .train import train
 from .verify import verify
@@ -40,6 +41,7 @@ app.command()(generate)
 app.command()(train)
 app.command()(finetune)
 app.command()(evaluate)
+app.command()(reproduce)
 app.command()(models)
 app.command()(info)
 app.command("check-problem")(check_problem)

@@ -1,0 +1,47 @@
+"""`icdc reproduce`: the tables and figures of the paper, with this code's numbers beside the paper's."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="pmsp-table, atsp-table, navigation-table, generalisation, sampling-steps, training-comparison, "
+            "ablations, or all.",
+        ),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A few instances, to see that everything works.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables and pictures.")] = Path("results"),
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many instances of each set.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the solvers.")] = 0,
+    runs: Annotated[Path, typer.Option(help="Folder of training runs, for models that are not shipped.")] = Path(
+        "runs"
+    ),
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Make tables and figures of the paper: Markdown, CSV and, for figures, PNG and SVG.
+
+    Stopped and called again, it goes on where it was. Rows whose model is not there are listed with the command
+    that trains it.
+    """
+    from ..errors import UsageError
+    from ..reproduce import TARGETS
+    from ..reproduce import reproduce as make
+
+    chosen = list(TARGETS) if names == ["all"] else names
+    unknown = [name for name in chosen if name not in TARGETS]
+    if unknown:
+        raise UsageError(f"unknown table or figure '{unknown[0]}'; choose {', '.join(TARGETS)} or all")
+
+    def say(words: str) -> None:
+        print(words, file=sys.stderr, flush=True)
+
+    for name in chosen:
+        for path in make(name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, say=say):
+            print(path)

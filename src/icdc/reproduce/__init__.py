@@ -1,0 +1,48 @@
+"""Every table and figure of the paper by one command: ours, the paper's beside it, and how to make it again."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import UsageError
+from ..outcomes import OutcomeFile
+from .ablations import ablations
+from .figures import generalisation, sampling_steps
+from .rows import Report
+from .session import Session
+from .tables import atsp_table, navigation_table, pmsp_table, training_comparison
+from .writing import write
+
+TARGETS: dict[str, Callable[[Session], Report]] = {
+    "pmsp-table": pmsp_table,
+    "atsp-table": atsp_table,
+    "navigation-table": navigation_table,
+    "generalisation": generalisation,
+    "sampling-steps": sampling_steps,
+    "training-comparison": training_comparison,
+    "ablations": ablations,
+}
+
+
+def reproduce(
+    name: str,
+    out: str | Path,
+    *,
+    quick: bool = False,
+    limit: int | None = None,
+    seed: int = 0,
+    runs: str | Path = "runs",
+    device: str = "auto",
+    say: Callable[[str], None] = lambda words: None,
+) -> list[Path]:
+    """Make one table or figure and return its files; see `Session` for the parameters.
+
+    Outcomes of single instances are kept in `NAME.outcomes.jsonl` (a quick run's in a file of its own); a run that
+    was stopped goes on where it was, and rows whose models are trained later join those that are there.
+    """
+    if name not in TARGETS:
+        raise UsageError(f"unknown table or figure '{name}'; choose {', '.join(TARGETS)}")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    store = OutcomeFile(folder / f"{name}{'.quick' if quick else ''}.outcomes.jsonl")
+    session = Session(store, quick, limit, seed, Path(runs), device, say)
+    return write(folder, name, TARGETS[name](session), session)

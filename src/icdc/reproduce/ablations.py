@@ -1,0 +1,61 @@
+"""What each of our choices is worth: in solving with the shipped model, and in training."""
+
+from .methods import PAPER_SAMPLING
+from .rows import Report, Row
+from .session import Session
+from .tables import by_samples
+
+SOLVING: dict[str, str] = {
+    "solving: everything as default, noised afresh": "reverse=fresh,order=rule,temperature=1.0,decodes=8",
+    "solving: only the last solution counts": "reverse=fresh,order=rule,temperature=1.0,decodes=8,keep=last",
+    "solving: one decode a step": "reverse=fresh,order=rule,temperature=1.0,decodes=1",
+    "solving: the posterior instead of fresh noise": "reverse=posterior,order=rule,temperature=1.0,decodes=8",
+    "solving: elements denoised independently": "reverse=independent,order=rule,temperature=1.0,decodes=8",
+    "solving: decoded by confidence": "reverse=fresh,order=confidence,temperature=1.0,decodes=8",
+    "solving: temperature 0.5": "reverse=fresh,order=rule,temperature=0.5,decodes=8",
+    "solving: 5 steps": "reverse=fresh,order=rule,temperature=1.0,decodes=8,steps=5",
+    "solving: refined three times": "reverse=fresh,order=rule,temperature=1.0,decodes=8,refine=3",
+    "solving: as in the paper": PAPER_SAMPLING,
+}
+TRAINING: dict[str, tuple[str, ...]] = {
+    "no-refined-targets": ("targets.refine_rounds=0",),
+    "constant-improvement": ("improvement.weight=0.5", "improvement.until=2.0"),
+    "no-improvement": ("improvement.weight=0.0",),
+    "no-decoder-loss": ("cloning.decoder=0.0",),
+    "no-drafts": ("cloning.drafts=0.0",),
+    "no-variational-bound": ("cloning.vb=0.0",),
+    "long-memory": ("memory.rounds=64",),
+    "no-relations-in-denoiser": ("model.network.relations_in_denoiser=false",),
+    "raw-relations": ("model.network.rich_relations=false",),
+    "gated-denoiser": ("model.network.denoiser=gated",),
+    "dual-encoder": ("model.network.encoder=dual",),
+    "three-layers": ("model.network.denoiser_layers=3",),
+    "ten-steps": ("model.diffusion.steps=10",),
+}
+"""Switches of training, each turned alone, by the name of the run."""
+
+
+def ablations(session: Session) -> Report:
+    """One choice changed at a time."""
+    rows: list[Row] = []
+    sets = (("atsp-20", "atsp-20"), ("pmsp-20x4", "pmsp-20"))
+    counts = session.samples[:3]
+    for dataset, model in sets:
+        train = f"icdc train {model}"
+        for words, options in SOLVING.items():
+            rows += [Row(dataset, words, f"icdc:{options}", count, model, train) for count in counts]
+        rows += [Row(dataset, "training: the default", "icdc", count, model, train) for count in counts]
+        for name, settings in TRAINING.items():
+            run = f"ablation-{model}-{name}"
+            command = " ".join([train, *(f"--set {setting}" for setting in settings), f"--out runs/{run}"])
+            words = f"training: {name.replace('-', ' ')}"
+            rows += [Row(dataset, words, "icdc", count, run, command) for count in counts]
+        paper = f"paper-{model}"
+        rows += [
+            Row(dataset, "training: as in the paper", "icdc", count, paper, f"icdc train {paper}") for count in counts
+        ]
+    measured = session.measure(rows)
+    words = (
+        "*Solving* changes how the shipped model is run; *training* turns one switch of its preset, same time limit."
+    )
+    return Report("Ablations", [words], measured, [by_samples(dataset, measured) for dataset, _ in sets])

@@ -1,0 +1,116 @@
+"""Measuring rows: which model a row needs, whether it is there, and what was measured before."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..data.dataset import Dataset
+from ..data.standard import standard_set
+from ..errors import IcdcError
+from ..evaluation import evaluate, summarise
+from ..model import available, models_folder
+from ..outcomes import OutcomeFile
+from ..solver import Solver
+from ..solvers import SOLVERS, make_solver, options_of
+from .rows import Measured, Row
+
+NOT_TRAINED = "not trained here"
+
+
+@dataclass
+class Session:
+    """One call of `icdc reproduce`.
+
+    store : outcomes of every instance; rows found there are not run again.
+    quick : a few instances and samples, to see that everything works; such numbers mean nothing.
+    limit : only the first so many instances of each test set; None for all.
+    seed : of the solvers.
+    runs : folder of training runs, where models are looked for that are not shipped.
+    device : "auto", "cpu" or "cuda", for learned solvers.
+    say : hears of progress.
+    """
+
+    store: OutcomeFile
+    quick: bool = False
+    limit: int | None = None
+    seed: int = 0
+    runs: Path = Path("runs")
+    device: str = "auto"
+    say: Callable[[str], None] = lambda words: None
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Return the numbers of samples of a table."""
+        return (1, 2) if self.quick else (1, 8, 32, 128)
+
+    @property
+    def many(self) -> int:
+        """Return the number of samples of a figure."""
+        return self.samples[-1]
+
+    @property
+    def instances(self) -> int | None:
+        """Return how many instances of each test set are solved; None for all."""
+        return 2 if self.quick and self.limit is None else self.limit
+
+    def measure(self, rows: Iterable[Row]) -> list[Measured]:
+        """Measure rows in turn; what cannot be measured here is kept, with the reason."""
+        measured = []
+        for row in rows:
+            self.say(f"{row.dataset}: {row.method} ×{row.samples}")
+            measured.append(self._measure(row))
+        return measured
+
+    def model_file(self, name: str) -> Path | None:
+        """Return the file of a shipped model or of a run's model; None where there is neither."""
+        places = [models_folder() / f"{name}.safetensors", self.runs / name / "model.safetensors"]
+        return next((path for path in places if path.is_file()), None)
+
+    def _measure(self, row: Row) -> Measured:
+        name = row.solver.partition(":")[0]
+        path = None if row.model is None else self.model_file(row.model)
+        if row.model is not None and (path is None or name not in SOLVERS):
+            return Measured(row, note=NOT_TRAINED)
+        dataset = self._dataset(row.dataset)
+        label = row.solver
+        try:
+            solver = self._solver(row, name, path)
+            if not solver.supports(dataset.problem):
+                return Measured(row, note=f"cannot answer {dataset.problem.name}")
+            if path is not None:
+                # a model trained again under the same name is another solver
+                label += f" {row.model}@{_digest(path)}"
+            outcomes = evaluate(
+                dataset, solver, label, samples=row.samples, seed=self.seed, store=self.store, warm_up=not self.quick
+            )
+        except IcdcError as error:
+            return Measured(row, note=f"not run here: {error}")
+        if row.model is not None:
+            self.used.add(row.model)
+        return Measured(row, summarise(outcomes))
+
+    def _solver(self, row: Row, name: str, path: Path | None) -> Solver:
+        """Return the solver of a row; learned ones run on the session's device, others where they do by default."""
+        options: dict[str, Any] = {}
+        if path is not None:
+            options["model"] = row.model if row.model in available() else str(path)
+            if "device" in options_of(name):
+                options["device"] = self.device
+        return make_solver(row.solver, **options)
+
+    def _dataset(self, name: str) -> Dataset:
+        dataset = _standard(name)
+        return dataset if self.instances is None else dataset.first(self.instances)
+
+
+@cache
+def _standard(name: str) -> Dataset:
+    return standard_set(name)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

@@ -1,0 +1,165 @@
+"""Reports as files: Markdown, CSV and, for figures, PNG and SVG; each is written whole or not at all."""
+
+import csv
+import io
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import __version__
+from ..evaluation import Summary
+from ..files import write_atomically
+from ..model import card_of
+from .rows import Measured, Panel, Report
+from .session import Session
+
+_HEADINGS = (
+    "test set", "method", "samples", "instances", "cost", "gap %", "95 % interval", "symmetric gap %",
+    "paper: symmetric gap %", "optimal %", "feasible %", "seconds", "device",
+)  # fmt: skip
+_LABELS = ("method", "model", "note", "train", "paper_symmetric_gap", "paper_cost")
+
+
+def write(folder: Path, name: str, report: Report, session: Session) -> list[Path]:
+    """Write a report into a folder; return the files."""
+    files = [folder / f"{name}.md", folder / f"{name}.csv"]
+    write_atomically(files[0], as_markdown(name, report, session), make_folder=True)
+    write_atomically(files[1], as_csv(report.rows))
+    if report.panels:
+        figure = draw(report.panels)
+        for ending in ("png", "svg"):
+            buffer = io.BytesIO()
+            # a date inside the file would make two equal pictures differ
+            figure.savefig(buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else None)
+            files.append(folder / f"{name}.{ending}")
+            write_atomically(files[-1], buffer.getvalue())
+    return files
+
+
+def as_markdown(name: str, report: Report, session: Session) -> str:
+    """Return the whole page: words, table, what is missing and how to train it, and how it was made."""
+    parts = [f"# {report.title}", *report.words]
+    if session.quick:
+        parts.append("**A quick run on a few instances, to see that everything works; its numbers mean nothing.**")
+    if report.panels:
+        parts.append(f"![{report.title}]({name}.svg)")
+    with_cost = any(measured.row.paper_cost is not None for measured in report.rows)
+    headings = [*_HEADINGS, *(["paper: cost"] if with_cost else []), "note"]
+    lines = [_line(headings), "|" + " --- |" * len(headings)]
+    parts.append("\n".join(lines + [_line(_cells(measured, with_cost)) for measured in report.rows]))
+    commands = dict.fromkeys(
+        command for m in report.rows if m.summary is None and m.row.train for command in m.row.train.splitlines()
+    )
+    if commands:
+        parts.append("What is not trained here is trained by (from the folder that holds `runs/`):")
+        parts.append("```\n" + "\n".join(commands) + "\n```")
+    parts.append(_made_by(name, report, session))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_csv(rows: Sequence[Measured]) -> str:
+    """Return a line for every row with every figure in full; rows not measured have a note and no figures."""
+    buffer = io.StringIO()
+    names = [entry.name for entry in fields(Summary)]
+    writer = csv.DictWriter(buffer, [*_LABELS, *names], lineterminator="\n")
+    writer.writeheader()
+    for measured in rows:
+        row = measured.row
+        known: dict[str, Any] = {"dataset": row.dataset, "solver": row.solver, "samples": row.samples}
+        if measured.summary is not None:
+            known = measured.summary.as_dict()
+        labels = (row.method, row.model, measured.note, row.train.replace("\n", " && "), row.paper, row.paper_cost)
+        writer.writerow({**known, **dict(zip(_LABELS, labels, strict=True))})
+    return buffer.getvalue()
+
+
+def draw(panels: Sequence[Panel]) -> Any:
+    """Return a figure of panels side by side; the paper's own lines are dashed."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6 * len(panels), 4.4), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        colours: dict[str, str] = {}
+        for line in panel.lines:
+            colour = colours.setdefault(line.label, f"C{len(colours) % 10}")
+            look = {"linestyle": "--", "alpha": 0.6, "marker": "x"} if line.paper else {"marker": "o"}
+            label = f"{line.label} (paper)" if line.paper else line.label
+            axes.plot(*zip(*line.points, strict=True), color=colour, label=label, **look)
+        axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        if panel.percent:
+            axes.set_yscale("symlog", linthresh=0.1)
+            axes.set_ylim(bottom=-0.02)
+        if panel.log_x:
+            axes.set_xscale("log", base=2)
+        axes.grid(alpha=0.3)
+        if panel.lines:
+            axes.legend(fontsize="small")
+    return figure
+
+
+def hardware() -> str:
+    """Return the machine in words."""
+    gpu = f"{torch.cuda.get_device_name()}, " if torch.cuda.is_available() else ""
+    return (
+        f"{gpu}{platform.processor() or platform.machine()}, {os.cpu_count()} processors, "
+        f"{torch.get_num_threads()} threads; torch {torch.__version__}, icdc {__version__}"
+    )
+
+
+def _cells(measured: Measured, with_cost: bool) -> list[str]:
+    row, summary = measured.row, measured.summary
+    note = f"**{measured.note}**" if measured.note else ""
+    paper = [_number(row.paper_cost, 2)] if with_cost else []
+    if summary is None:
+        blank = ["–"] * 4
+        head = [row.dataset, row.method, str(row.samples), *blank, "–", _number(row.paper, 2), *blank]
+        return [*head, *paper, note]
+    low, high = summary.gap_low, summary.gap_high
+    return [
+        row.dataset,
+        row.method,
+        str(row.samples),
+        str(summary.instances),
+        _number(summary.cost, 3 if (summary.cost or 0.0) < 1000 else 0),
+        _number(summary.gap, 3),
+        "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
+        _number(summary.symmetric_gap, 3),
+        _number(row.paper, 2),
+        _number(summary.optimal, 1),
+        _number(summary.feasible, 1),
+        f"{summary.seconds:.2f}",
+        summary.device,
+        *paper,
+        note,
+    ]
+
+
+def _made_by(name: str, report: Report, session: Session) -> str:
+    """Say how the numbers came about: command, seeds, machine, models."""
+    command = f"icdc reproduce {name}" + (" --quick" if session.quick else "")
+    lines = [
+        f"Made by `{command}`; seed {session.seed} for the solvers, the standard test sets with their own seeds "
+        "(`icdc.data.standard`). Gaps are to proven optima; the interval is a 95 % bootstrap over instances; seconds "
+        f"are for all instances of the row. Machine now: {hardware()}; the column *device* says where a row ran."
+    ]
+    for model in sorted(session.used):
+        path = session.model_file(model)
+        training = {} if path is None else card_of(path).get("training", {})
+        lines.append(
+            f"- model `{model}`: trained {training.get('seconds', '?')} s on {training.get('hardware', '?')}, "
+            f"{training.get('processes', 1)} process(es), seed {training.get('seed', '?')}"
+        )
+    return "\n".join(lines if len(lines) == 1 else [lines[0], "", *lines[1:]])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"

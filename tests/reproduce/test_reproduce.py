@@ -1,0 +1,181 @@
+"""Every table and figure runs, on tiny models and one instance; nothing is invented, nothing is run twice."""
+
+import csv
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from icdc import reproduce as package
+from icdc.baselines.published import published, published_cost, published_generalisation
+from icdc.errors import UsageError
+from icdc.model import Model, ModelConfig
+from icdc.networks import NetworkConfig
+from icdc.problems import get_problem
+from icdc.reproduce import TARGETS, reproduce
+from icdc.reproduce.ablations import TRAINING
+from icdc.reproduce.methods import train_commands
+from icdc.reproduce.rows import Measured, Row
+from icdc.reproduce.session import NOT_TRAINED, Session
+from icdc.reproduce.writing import as_csv
+from icdc.training.config import parse_override, presets, read_settings
+
+TINY = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
+FIGURES = {"generalisation", "sampling-steps", "training-comparison", "ablations"}
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Tiny models in place of the shipped ones."""
+    folder = tmp_path / "models"
+    for name, size in (("atsp-20", [20]), ("pmsp-20", [20, 4]), ("navigation-20", [20])):
+        save(folder / f"{name}.safetensors", name, size)
+    for module in ("icdc.model", "icdc.reproduce.session"):
+        monkeypatch.setattr(f"{module}.models_folder", lambda: folder)
+    return folder
+
+
+def save(path: Path, name: str, size: list[int], seed: int = 0) -> None:
+    torch.manual_seed(seed)
+    training = {"seconds": 1.0, "hardware": "nothing", "seed": seed}
+    card = {"sizes": [size], "training": training}
+    Model(get_problem(name.split("-")[0]), ModelConfig(network=TINY), card=card).save(path)
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # population searches and exact solvers have tests of their own
+    quick_ones = {"sjf": "shortest job first", "nn": "nearest neighbour", "patching": "patching", "random": "random"}
+    problems = {"pmsp": ("sjf",), "atsp": ("nn", "patching"), "navigation": ("random",)}
+    classical = {problem: {key: quick_ones[key] for key in keys} for problem, keys in problems.items()}
+    monkeypatch.setattr("icdc.reproduce.methods.CLASSICAL", classical)
+    out = tmp_path / "out"
+    files = reproduce(name, out, quick=True, limit=1, runs=tmp_path / "runs", device="cpu")
+    endings = [".md", ".csv", ".png", ".svg"] if name in FIGURES else [".md", ".csv"]
+    assert [path.suffix for path in files] == endings
+    assert all(path.stat().st_size > 100 for path in files)
+    page = files[0].read_text()
+    assert "its numbers mean nothing" in page
+    assert "seed 0" in page
+    assert f"icdc reproduce {name} --quick" in page
+    with files[1].open() as file:
+        rows = list(csv.DictReader(file))
+    assert len({(row["dataset"], row["method"], row["samples"], row["model"]) for row in rows}) == len(rows)
+    ran = [row for row in rows if row["cost"]]
+    missing = [row for row in rows if not row["cost"]]
+    assert ran
+    assert missing
+    for row in ran:
+        assert row["feasible"] == "100.0"
+        assert row["instances"] == "1"
+        assert int(row["below"]) == 0
+    for row in missing:
+        assert row["note"] == NOT_TRAINED
+        assert row["gap"] == row["seconds"] == ""
+        assert row["train"].split(" && ")[-1] in page
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_second_run_measures_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = reproduce("navigation-table", tmp_path, quick=True, limit=1, runs=tmp_path / "runs", device="cpu")
+    table = first[1].read_text()
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("nothing is left to run")
+
+    monkeypatch.setattr("icdc.evaluation._run", refuse)
+    again = reproduce("navigation-table", tmp_path, quick=True, limit=1, runs=tmp_path / "runs", device="cpu")
+    assert again[1].read_text() == table
+
+
+def test_models_of_runs_join_and_are_measured_again_when_trained_again(shipped: Path, tmp_path: Path) -> None:
+    """A row waits for its model; another model under the same name is another solver."""
+    from icdc.outcomes import OutcomeFile
+
+    runs, store = tmp_path / "runs", OutcomeFile(tmp_path / "o.jsonl")
+    session = Session(store, quick=True, limit=1, runs=runs, device="cpu")
+    row = Row("atsp-20", "m", "icdc:steps=2,decodes=1", 1, "sl-atsp-20", "icdc train sl-atsp-20", paper=4.179)
+    (before,) = session.measure([row])
+    assert before.summary is None
+    assert before.note == NOT_TRAINED
+    for seed in (0, 1):
+        save(runs / "sl-atsp-20" / "model.safetensors", "atsp-20", [20], seed)
+        (after,) = session.measure([row])
+        assert after.summary is not None
+    assert session.used == {"sl-atsp-20"}
+    assert len(store.path.read_text().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("shipped")
+def test_solvers_that_cannot_run_are_listed_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from icdc.errors import MissingExtraError
+    from icdc.outcomes import OutcomeFile
+
+    def missing(spec: str, **options: Any) -> None:
+        raise MissingExtraError("this needs pip install 'icdc[lkh]'")
+
+    monkeypatch.setattr("icdc.reproduce.session.make_solver", missing)
+    session = Session(OutcomeFile(tmp_path / "o.jsonl"), quick=True)
+    rows = session.measure([Row("atsp-20", "LKH-3", "lkh", paper=1.758)])
+    assert "pip install" in rows[0].note
+    line = next(iter(csv.DictReader(as_csv(rows).splitlines())))
+    assert line["paper_symmetric_gap"] == "1.758"
+    assert line["gap"] == ""
+
+
+@pytest.mark.parametrize("head", ["sl", "rl", "slrl", "paper-sl", "paper-rl", "paper-slrl"])
+@pytest.mark.parametrize("size", ["atsp-20", "atsp-50", "pmsp-20x4", "pmsp-50x3"])
+def test_training_commands_are_commands(head: str, size: str) -> None:
+    """Presets exist, and settings are accepted."""
+    from icdc.training.config import load_config
+
+    commands = [shlex.split(command) for command in train_commands(head, size).splitlines()]
+    assert commands[-1][1] == "train"
+    for words in commands:
+        if words[1] == "train":
+            settings = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+            config = load_config(words[2], dict(map(parse_override, settings)))
+            assert "x".join(map(str, config.sizes[0])) == size.split("-")[1]
+    trained = [words for words in commands if words[1] == "train"]
+    assert len(trained) == (2 if "slrl" in head else 1)
+    assert ("generate" in commands[0]) is ("sl" in head)
+
+
+def test_other_training_commands_are_commands(tmp_path: Path) -> None:
+    from icdc.reproduce import tables
+    from icdc.training.config import load_config
+
+    for model in ("atsp-20", "pmsp-20"):
+        for settings in TRAINING.values():
+            load_config(model, dict(map(parse_override, settings)))
+    for command in (tables.TRAIN_ATSP_50, tables.TRAIN_PMSP_50):
+        words = shlex.split(command)
+        load_config(words[2], dict(parse_override(words[i + 1]) for i, word in enumerate(words) if word == "--set"))
+    for name in ("matnet-atsp-20", "matnet-atsp-50", "matnet-pmsp-20", "matnet-pmsp-50", "matnet-navigation-20"):
+        if name in presets():
+            assert read_settings(name)["method"] == "matnet"
+
+
+def test_published_figures() -> None:
+    assert published("atsp-20", "matnet", 8) == 0.078
+    assert published("pmsp-50x5", "rl", 128) == 78.435
+    assert published("atsp-50", "slrl", 128) == 7.964
+    assert published("atsp-50", "slrl", 8) is None
+    assert published_generalisation("atsp-30", "icdc") == 3.733
+    assert published_generalisation("atsp-20", "sl") == 13.438
+    assert published_generalisation("atsp-100", "icdc") is None
+    assert published_cost("navigation-20", "icdc", 64) == 1.56
+    assert published_cost("atsp-20", "icdc", 64) is None
+
+
+def test_unknown_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown table or figure"):
+        reproduce("table-7", tmp_path)
+    assert package.__doc__
+
+
+def test_rows_without_a_measurement_have_no_gap() -> None:
+    assert Measured(Row("atsp-20", "m", "nn")).gap is None
