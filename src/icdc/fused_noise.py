@@ -7,6 +7,7 @@ of the logarithm.
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ def available(device: torch.device) -> bool:
     return triton is not None and (device.type == "cuda" or INTERPRETED)
 
 
-def _jit(**options: Any) -> Any:
+def _jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return lambda function: function if triton is None else triton.jit(function, **options)
 
 
