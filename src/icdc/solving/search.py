@@ -23,7 +23,7 @@ from ..solver import Results
 if TYPE_CHECKING:
     from .solver import DiffusionSolver
 
-CPU_CHUNK_BYTES = 8 * 2**20
+CPU_CHUNK_BYTES = 4 * 2**20
 """Edge states that run together on one core, as float32: with many more, inference waits for memory."""
 GPU_CHUNK_BYTES = 2**30
 
