@@ -44,9 +44,15 @@ from icdc.solving import DiffusionSolver
 class Slow(DiffusionSolver):
     def solve(self, problem, arrays, **options):
         job = int(arrays["distances"].sum())
-        with open(os.environ["JOBS_BEGUN"], "a") as log:
+        begun = Path(os.environ["JOBS_BEGUN"])
+        with open(begun, "a") as log:
             log.write(f"{job}\\n")
-        time.sleep(0.25)
+        # after four jobs, both workers hold one each until one of them has been killed
+        deadline = time.monotonic() + 60
+        while len(begun.read_text().split()) > 4 and not begun.with_name("killed").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("no worker was killed")
+            time.sleep(0.01)
         return super().solve(problem, arrays, **options)
 """
 
@@ -67,15 +73,16 @@ def test_a_worker_killed_half_way_loses_nothing(
     monkeypatch.setattr("icdc.cli.planner.LARGEST_JOB", 2)
     command = ("solve", batch, "--model", models["atsp"], "--samples", 2, "--steps", 3)
     assert icdc(*command, "--out", alone).code == 0
-    monkeypatch.setitem(SOLVERS, "icdc", Entry("slow_solver:Slow", "any", "logs its jobs, and takes its time"))
+    monkeypatch.setitem(SOLVERS, "icdc", Entry("slow_solver:Slow", "any", "logs its jobs, and holds some"))
     cluster = request.getfixturevalue("cluster")
     workers = [cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20) for _ in range(2)]
     cluster.wait_for_nodes()
 
     def kill() -> None:
-        while not spread.exists() or len(begun.read_text().splitlines()) < 4:
+        while not begun.exists() or len(begun.read_text().split()) < 6:
             time.sleep(0.01)
         cluster.remove_node(workers[1], allow_graceful=False)
+        begun.with_name("killed").touch()
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
