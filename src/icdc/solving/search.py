@@ -186,7 +186,7 @@ class Search:
         groups = list(self._trajectories(task, keys))
 
         def one(index: int) -> tuple[Tensor, Tensor] | None:
-            late = deadline is not None and time.perf_counter() >= deadline
+            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk))
             if index and (self.stopped or self.abandoned or late):
                 return None
             with torch.inference_mode():
@@ -229,7 +229,7 @@ class Search:
             if deadline is not None and step.choice is not None and step.cost is not None:
                 found = step.choice.view(task.batch, -1, task.rows)
                 self._take(chunk, *best_of(found, step.cost.view(task.batch, -1)))
-                stop = stop or self.stopped or time.perf_counter() >= deadline
+                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(chunk)
             return bool(stop) or self.abandoned
 
         return watch
