@@ -77,6 +77,32 @@ def measure(config: TrainingConfig, variant: str, device: str, repeats: int) -> 
     return times
 
 
+def profile(config: TrainingConfig, variant: str, most: int = 25) -> None:
+    """Print which kernels the time of a cloning step and of a round of targets goes into."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as watch
+
+    words = set(variant.split("+"))
+    fused.ENABLED = "unfused" not in words
+    trainer = Trainer(config, device="cuda", capture="captured" in words, compile_network="compiled" in words)
+    trainer._set_up({})
+    recorded = trainer.recorded[0]
+    recorded.draw()
+    recorded.make_targets()
+    for name in ("clone", "make_targets"):
+        step = getattr(recorded, name)
+        step()
+        torch.cuda.synchronize()
+        with watch(activities=[ProfilerActivity.CUDA]) as seen:
+            step()
+            torch.cuda.synchronize()
+        kernels = sorted(seen.key_averages(), key=lambda kernel: -kernel.device_time_total)
+        total = sum(kernel.device_time_total for kernel in kernels)
+        print(f"{name}: {total:.0f} µs in {sum(kernel.count for kernel in kernels)} kernels")
+        for kernel in kernels[:most]:
+            print(f"  {kernel.device_time_total:8.0f} µs {kernel.count:5d} × {kernel.key[:100]}")
+
+
 def main() -> None:
     """Print one JSON line a variant, and a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,8 +112,12 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--profile", metavar="VARIANT", help="instead, print where the time of one variant goes (GPU)")
     options = parser.parse_args()
     config = load_config(options.preset, dict(map(parse_override, options.set)))
+    if options.profile:
+        profile(config, options.profile)
+        return
     device = pick_device(options.device)
     speed = bandwidth(device)
     rows, columns = 0, 0
