@@ -29,6 +29,8 @@ SOLVERS: dict[str, Entry] = {
     "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),
     "scip": Entry("icdc.baselines.mip:Scip", "pmsp, tours", "the paper's MIP through SCIP, exact", "exact"),
     "cplex": Entry("icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"),
+    "branch": Entry("icdc.baselines.branching:BranchAndBound", "tours", "branch and bound on assignments, exact"),
+    "dp": Entry("icdc.baselines.dynamic:DynamicProgram", "pmsp", "dynamic programming over loads, exact"),
     "sjf": Entry(
         "icdc.baselines.scheduling:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"
     ),
