@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from icdc.cli import run
+from icdc.data import referencing
 from icdc.data.dataset import Dataset, fingerprint, read_dataset, write_arrays, write_dataset
 from icdc.data.referencing import write_referenced
 from icdc.errors import InputError, UsageError
@@ -151,6 +152,44 @@ def test_references_of_other_settings_are_not_taken_over(tmp_path: Path) -> None
     again = Interrupted(9)
     write_referenced(path, dataset, again, "cpsat", block=3)
     assert again.seen == 6
+
+
+class Counting(Interrupted):
+    """A solver that remembers how many instances each call had."""
+
+    def __init__(self) -> None:
+        super().__init__(99)
+        self.calls: list[int] = []
+
+    def solve(self, problem: Problem, arrays: Arrays, **options: Any) -> Results:
+        self.calls.append(len(arrays[problem.arrays[0]]))
+        return make_solver("sjf").solve(problem, arrays, **options)
+
+
+def test_blocks_of_a_quick_solver_grow(tmp_path: Path) -> None:
+    solver, dataset = Counting(), sampled("pmsp", (6, 2), count=200)
+    finished = write_referenced(tmp_path / "set.npz", dataset, solver, "sjf")
+    assert solver.calls[0] == 32
+    assert len(solver.calls) < 200 // 32
+    assert sum(solver.calls) == 200
+    assert finished.reference is not None
+    assert np.array_equal(finished.reference, make_solver("sjf").solve(dataset.problem, dataset.arrays).cost)
+
+
+def test_long_runs_are_saved_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed outright leaves what it had at the last saving."""
+    monkeypatch.setattr(referencing, "SAVE_EVERY", 0.0)
+    path, seen = tmp_path / "set.npz", []
+    write_referenced(
+        path,
+        sampled("pmsp", (6, 2), count=9),
+        make_solver("sjf"),
+        "sjf",
+        block=3,
+        on_progress=lambda done, count: seen.append((tmp_path / "set.npz.partial").exists()),
+    )
+    assert seen == [False, True, True, True]
+    assert [file.name for file in tmp_path.iterdir()] == ["set.npz"]
 
 
 def test_generate_writes_proven_references(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import icdc
 from icdc.data.dataset import Dataset, write_dataset
 from icdc.errors import InputError
 from icdc.noise import Noise, fold, root_key
@@ -14,7 +15,7 @@ from icdc.problems import get_problem
 from icdc.solving import DiffusionSolver
 from icdc.training import Trainer
 from icdc.training.config import TrainingConfig, config_from, load_config
-from icdc.training.examples import read_examples
+from icdc.training.examples import examples_command, read_examples
 
 CPU = torch.device("cpu")
 
@@ -127,6 +128,21 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     write_dataset(bare, Dataset(problem, problem.sample(4, (5, 2), np.random.default_rng(0))))
     with pytest.raises(InputError, match="no solutions"):
         read_examples(str(bare), problem, (5, 2), CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "solver"),
+    [("atsp", (20,), "branch"), ("pmsp", (20, 4), "dp"), ("pmsp", (50, 5), "cpsat"), ("mine", (9,), "cpsat")],
+)
+def test_examples_are_made_by_the_quickest_exact_solver(name: str, size: tuple[int, ...], solver: str) -> None:
+    assert f"--reference {solver} --without-instances --out runs/x.npz" in examples_command(name, size, "runs/x.npz")
+
+
+@pytest.mark.parametrize("preset", ["sl-atsp-20", "sl-pmsp-20x4", "paper-sl-atsp-20", "paper-sl-pmsp-20x4"])
+def test_presets_say_how_their_examples_are_made(preset: str) -> None:
+    config = load_config(preset)
+    text = (Path(icdc.__file__).parent / "presets" / f"{preset}.toml").read_text().replace(" \\\n#  ", "")
+    assert examples_command(config.problem, tuple(config.sizes[0]), config.targets.examples[0]) in text
 
 
 @pytest.mark.parametrize("size", ["atsp-20", "pmsp-20x4"])

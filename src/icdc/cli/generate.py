@@ -11,6 +11,7 @@ from .progress import progress
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
+    from ..data.drawing import Origin
 
 
 def generate(
@@ -22,50 +23,57 @@ def generate(
     count: Annotated[int, typer.Option(min=1, help="How many instances.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the instances.")] = 0,
     reference: Annotated[
-        str | None, typer.Option(help="Solver whose costs become the references: cpsat, lkh:runs=10, …")
+        str | None, typer.Option(help="Solver whose costs become the references: cpsat, branch, lkh:runs=10, …")
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Processes that solve at once.")] = 1,
     time_limit: Annotated[float | None, typer.Option(help="Seconds per instance for the references.")] = None,
+    without_instances: Annotated[
+        bool, typer.Option("--without-instances", help="Keep their seed instead: a small file that reads the same.")
+    ] = False,
 ) -> None:
     """Draw instances of a problem and write them as a dataset.
 
     With --reference they are solved too, proven optima marked as such; stopped and called again, it goes on
     where it was. A standard set's name needs no size, count or seed, and brings its shipped references
-    along.
+    along. With --without-instances the file holds what the instances are drawn from and their SHA-256; whatever
+    reads it draws them again.
     """
     from ..data.dataset import write_dataset
     from ..data.referencing import write_referenced
     from ..solvers import make_solver
 
-    dataset = _drawn(problem, size, count, seed)
+    dataset, drawn_from = _drawn(problem, size, count, seed)
+    origin = drawn_from if without_instances else None
     if reference is None:
-        write_dataset(out, dataset)
+        write_dataset(out, dataset, origin=origin)
         known = "with shipped references" if dataset.reference is not None else "without references"
         print(f"wrote {len(dataset)} instances to {out}, {known}", file=sys.stderr)
         return
     solver = make_solver(reference, **({"processes": processes} if processes > 1 else {}))
-    # with several processes larger blocks, since every block starts them anew
-    block = 32 if processes == 1 else 128 * processes
+    # with several processes large blocks, since every block starts them anew
+    block = None if processes == 1 else 128 * processes
     with progress("solving for references") as advance:
         finished = write_referenced(
-            out, dataset, solver, reference, time_limit=time_limit, block=block, on_progress=advance
+            out, dataset, solver, reference, origin=origin, time_limit=time_limit, block=block, on_progress=advance
         )
     assert finished.proven is not None
     proven = int(finished.proven.sum())
     print(f"wrote {len(finished)} instances to {out}, {proven} references proven optimal", file=sys.stderr)
 
 
-def _drawn(name: str, size: str | None, count: int, seed: int) -> "Dataset":
-    """Return the standard set of that name, or fresh instances of that problem."""
+def _drawn(name: str, size: str | None, count: int, seed: int) -> tuple["Dataset", "Origin"]:
+    """Return the standard set of that name, or fresh instances of that problem, and what they are drawn from."""
     from ..data.dataset import Dataset
-    from ..data.standard import STANDARD_SETS, draw, standard_set
+    from ..data.drawing import Origin
+    from ..data.standard import STANDARD_SETS, standard_set
     from ..errors import UsageError
 
     if name in STANDARD_SETS:
         if size is not None:
             raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
-        return standard_set(name)
+        return standard_set(name), STANDARD_SETS[name].origin
     problem = find_problem(name)
     if size is None:
         raise UsageError(f"--size is needed for '{name}': {' x '.join(problem.size_names)}")
-    return Dataset(problem, draw(name, read_size(size, problem), count, seed))
+    origin = Origin(read_size(size, problem), count, seed)
+    return Dataset(problem, origin.draw(problem)), origin

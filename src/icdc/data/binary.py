@@ -7,18 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..problem import Problem
+from ..problems import problem_of_file
 from .drafts import BARE, Draft, checked_arrays, split_batch
+from .drawing import drawn_again
 
 # beside the problem's arrays, a dataset may hold these
-_ABOUT = frozenset(["problem", "reference", "proven", "choice", "name", "seed"])
+_ABOUT = frozenset(["problem", "reference", "proven", "choice", "name", "seed", "drawn"])
 _BUILT_IN_AXES = {"distances": 2, "durations": 2, "coordinates": 2, "slowness": 2, "traffic": 2, BARE: 2}
 
 
-def drafts_of_numpy(content: bytes, name: str) -> list[Draft]:
+def drafts_of_numpy(content: bytes, name: str, given: Problem | None = None) -> list[Draft]:
     """Return the instances of an NPY or NPZ file.
 
     An NPY file holds one matrix, or several stacked along a first axis; an NPZ archive is a dataset, the
-    named arrays of one instance, or a single array of any name.
+    named arrays of one instance, or a single array of any name. A dataset without instances has them drawn again,
+    which takes the problem itself: one of your own must be given.
     """
     arrays = _load(content, name)
     if isinstance(arrays, np.ndarray):
@@ -28,6 +32,8 @@ def drafts_of_numpy(content: bytes, name: str) -> list[Draft]:
         problem = str(arrays["problem"]) if arrays["problem"].dtype.kind == "U" else None
         if problem is None or arrays["problem"].ndim:
             raise InputError(f"{name}: 'problem' must be a name")
+        if "drawn" in arrays:
+            arrays.update(drawn_again(str(arrays["drawn"]), problem_of_file(problem, given, name), name))
     data = {key: array for key, array in arrays.items() if key not in _ABOUT}
     if not data:
         raise InputError(f"{name}: the archive holds no matrix")

@@ -1,6 +1,5 @@
 """Datasets: instances of one problem and size in one `.npz`, with references where they are known."""
 
-import hashlib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,9 @@ from ..errors import InputError
 from ..files import replacing
 from ..problem import Arrays, Problem
 from ..problems import problem_of_file, problem_path
+from .drawing import Origin, drawn_again, fingerprint
+
+__all__ = ["Dataset", "fingerprint", "read_dataset", "reference_entries", "write_arrays", "write_dataset"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Dataset:
 def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     """Read a dataset and check it; raise InputError with the file and what is wrong with it.
 
+    Instances that the file leaves out are drawn again.
     `problem` is needed only where it is one of your own: a file does not decide which code is imported.
     """
     path = Path(path)
@@ -68,6 +71,8 @@ def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     if "problem" not in stored:
         raise InputError(f"'{path}' is not a dataset: it has no entry 'problem'")
     problem = problem_of_file(str(stored["problem"]), problem, f"'{path}'")
+    if "drawn" in stored:
+        stored.update(drawn_again(str(stored["drawn"]), problem, f"'{path}'"))
     missing = [name for name in problem.arrays if name not in stored]
     if missing:
         raise InputError(f"'{path}' lacks the array '{missing[0]}' of the problem '{problem.name}'")
@@ -92,14 +97,26 @@ def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     )
 
 
-def write_dataset(path: str | Path, dataset: Dataset) -> None:
-    """Write a dataset, whole or not at all."""
-    entries: dict[str, Any] = {"problem": np.array(problem_path(dataset.problem)), **dataset.arrays}
-    for name in ("reference", "proven", "choice"):
-        value = getattr(dataset, name)
-        if value is not None:
-            entries[name] = value
-    write_arrays(path, entries)
+def write_dataset(path: str | Path, dataset: Dataset, *, origin: Origin | None = None) -> None:
+    """Write a dataset, whole or not at all; without its instances if it says what they were drawn from."""
+    entries: dict[str, Any] = {"problem": np.array(problem_path(dataset.problem))}
+    if origin is None:
+        entries.update(dataset.arrays)
+    else:
+        entries["drawn"] = np.array(origin.text(dataset.arrays))
+    write_arrays(path, {**entries, **reference_entries(dataset)})
+
+
+def reference_entries(dataset: Dataset) -> Arrays:
+    """Return what is known about the optima, in the smallest types that hold it exactly."""
+    entries: Arrays = {}
+    if dataset.reference is not None:
+        entries["reference"] = _smallest(dataset.reference)
+    if dataset.proven is not None:
+        entries["proven"] = dataset.proven
+    if dataset.choice is not None:
+        entries["choice"] = _smallest(dataset.choice)
+    return entries
 
 
 def write_arrays(path: str | Path, entries: Mapping[str, Any]) -> None:
@@ -108,20 +125,16 @@ def write_arrays(path: str | Path, entries: Mapping[str, Any]) -> None:
         np.savez_compressed(file, **entries)
 
 
-def fingerprint(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of named arrays: names, types, shapes and values, the same on every machine."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
 def _vector(path: Path, stored: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any] | None:
     if name not in stored:
         return None
     if stored[name].shape != shape:
         raise InputError(f"'{path}': the entry '{name}' has shape {stored[name].shape}, expected {shape}")
     return stored[name]
+
+
+def _smallest(array: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as the smallest integers that hold them, and all others as they are."""
+    if not array.size or not np.isfinite(array).all() or np.abs(array).max() > 2**53 or (array != np.rint(array)).any():
+        return array
+    return array.astype(np.promote_types(*map(np.min_scalar_type, (int(array.min()), int(array.max())))))

@@ -64,7 +64,7 @@ def read_instances(source: str | Path, problem: Problem | None = None) -> list[I
     """
     name = "stdin" if str(source) == STDIN else str(source)
     content = read_bytes(source)
-    return [resolve(draft, problem) for draft in _drafts(content, name)]
+    return [resolve(draft, problem) for draft in _drafts(content, name, problem)]
 
 
 def resolve(draft: Draft, problem: Problem | None = None) -> Instance:
@@ -93,11 +93,11 @@ def resolve(draft: Draft, problem: Problem | None = None) -> Instance:
     )
 
 
-def _drafts(content: bytes, name: str) -> list[Draft]:
+def _drafts(content: bytes, name: str, problem: Problem | None) -> list[Draft]:
     """Read by the ending of the name or, where that says nothing, by the beginning of the content."""
     ending = Path(name).suffix.lower()
     if ending in (".npy", ".npz") or content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
-        return drafts_of_numpy(content, name)
+        return drafts_of_numpy(content, name, problem)
     text = decode_text(content, name)
     readers: dict[str, Callable[[str, str], list[Draft]]] = {
         ".atsp": draft_of_tsplib,

@@ -14,7 +14,8 @@ import numpy as np
 from ..errors import InputError, UsageError
 from ..problem import Arrays, Problem, Size
 from ..problems import get_problem
-from .dataset import Dataset, fingerprint, read_dataset, write_arrays
+from .dataset import Dataset, read_dataset, reference_entries, write_arrays
+from .drawing import Origin, fingerprint
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class StandardSet:
     count: int
     seed: int
     sha256: str
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.size, self.count, self.seed)
 
 
 STANDARD_SETS: dict[str, StandardSet] = {
@@ -87,17 +92,12 @@ STANDARD_SETS: dict[str, StandardSet] = {
 }
 
 
-def draw(problem: str, size: Size, count: int, seed: int) -> Arrays:
-    """Draw instances from a seed, the same on every machine (NumPy's PCG64, integers)."""
-    return get_problem(problem).sample(count, size, np.random.Generator(np.random.PCG64(seed)))
-
-
 def standard_instances(name: str) -> Arrays:
     """Draw the instances of a standard set and check that they are the ones everybody has."""
     if name not in STANDARD_SETS:
         raise UsageError(f"unknown test set '{name}'; the standard ones are {', '.join(STANDARD_SETS)}")
     spec = STANDARD_SETS[name]
-    arrays = draw(spec.problem, spec.size, spec.count, spec.seed)
+    arrays = spec.origin.draw(get_problem(spec.problem))
     if fingerprint(arrays) != spec.sha256:
         raise InputError(f"the instances of '{name}' drawn here differ from the standard ones (wrong SHA-256)")
     return arrays
@@ -136,15 +136,6 @@ def write_references(dataset: Dataset, folder: str | Path) -> Path:
         raise InputError(f"'{dataset.name}' does not hold the standard instances of that name")
     if dataset.reference is None or dataset.proven is None or dataset.choice is None:
         raise InputError(f"'{dataset.name}' has no references with solutions")
-    reference = dataset.reference
-    whole = np.array_equal(reference, np.rint(reference))
     path = Path(folder) / f"{dataset.name}.npz"
-    write_arrays(
-        path,
-        {
-            "reference": reference.astype(np.int32) if whole else reference,
-            "proven": dataset.proven,
-            "choice": dataset.choice.astype(np.uint8),
-        },
-    )
+    write_arrays(path, reference_entries(dataset))
     return path

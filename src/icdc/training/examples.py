@@ -35,7 +35,20 @@ class Examples:
 def examples_command(problem: str, size: Size, path: str) -> str:
     """Return the command that makes examples; stopped and called again, it goes on where it was."""
     dimensions = "x".join(map(str, size))
-    return f"icdc generate {problem} --size {dimensions} --count {EXAMPLES} --seed 1 --reference cpsat --out {path}"
+    return (
+        f"icdc generate {problem} --size {dimensions} --count {EXAMPLES} --seed 1 "
+        f"--reference {_exact_solver(problem, size)} --without-instances --out {path}"
+    )
+
+
+def _exact_solver(problem: str, size: Size) -> str:
+    """Return the exact solver that is done with so many examples soonest."""
+    if problem in ("atsp", "navigation"):
+        return "branch"
+    # the tables of dynamic programming grow with the makespan to the power of the machines
+    if problem == "pmsp" and size[1] <= 5 and size[0] * size[1] <= 200:
+        return "dp"
+    return "cpsat"
 
 
 def read_examples(path: str, problem: Problem, size: Size, device: torch.device) -> Examples:
