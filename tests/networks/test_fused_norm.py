@@ -1,0 +1,88 @@
+"""The layer norm's kernels against its definition; without a GPU: `TRITON_INTERPRET=1 pytest tests/networks`."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from icdc.networks import fused, fused_norm
+from icdc.networks.layers import LayerNorm
+
+# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
+pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning")
+
+ON_GPU = torch.cuda.is_available() and not fused.INTERPRETED
+DEVICE = torch.device("cuda" if ON_GPU else "cpu")
+DTYPE, TOLERANCE = (torch.bfloat16, 1e-2) if ON_GPU else (torch.float32, 2e-6)
+KERNEL = pytest.mark.skipif(not fused.available(DEVICE), reason="needs a GPU, or triton's interpreter")
+
+
+def make(width: int) -> LayerNorm:
+    norm = LayerNorm(width).to(DEVICE)
+    with torch.no_grad():  # scale and shift must matter
+        for parameter in norm.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return norm
+
+
+def relative_error(value: Tensor, truth: Tensor) -> float:
+    value, truth = value.detach().double(), truth.detach()
+    return float((value - truth).norm() / truth.norm().clamp_min(1e-12))
+
+
+def check(states: Tensor) -> None:
+    norm = make(states.shape[-1])
+    states = states.detach().requires_grad_()
+    exact, wide = copy.deepcopy(norm).double(), states.detach().double().requires_grad_()
+    value, truth = norm(states), exact(wide)
+    assert value.dtype == states.dtype
+    seed = torch.randn_like(value)
+    grads = torch.autograd.grad(value, [states, norm.weight, norm.bias], seed)
+    true_grads = torch.autograd.grad(truth, [wide, exact.weight, exact.bias], seed.double())
+    assert all(grad.dtype == torch.float32 for grad in grads[1:])
+    for mine, true in zip((value, *grads), (truth, *true_grads), strict=True):
+        assert relative_error(mine, true) < TOLERANCE
+
+
+@KERNEL
+@pytest.mark.parametrize("shape", [(3, 20, 128), (2, 7, 9, 64), (500, 64), (1, 256), (77, 16), (400, 32)])
+def test_matches_definition(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(len(shape))
+    states = (torch.randn(shape, device=DEVICE) * 2 + 1).to(DTYPE)
+    assert fused_norm.supports(states)
+    check(states)
+
+
+@KERNEL
+def test_strided_states() -> None:
+    check(torch.randn(6, 5, 64, device=DEVICE).to(DTYPE).transpose(0, 1))
+
+
+@KERNEL
+def test_no_rows() -> None:
+    norm, states = make(64), torch.empty(0, 3, 64, device=DEVICE, dtype=DTYPE)
+    value = norm(states.requires_grad_())
+    assert value.shape == states.shape
+    value.sum().backward()
+    assert norm.weight.grad is not None
+    assert not norm.weight.grad.any()
+
+
+@KERNEL
+def test_repeats_itself() -> None:
+    norm, states = make(64), torch.randn(3000, 64, device=DEVICE).to(DTYPE)
+    first, second = (torch.autograd.grad(norm(states).square().sum(), norm.weight)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@KERNEL
+def test_op_is_registered_properly() -> None:
+    norm, states = make(32), torch.randn(5, 3, 32, device=DEVICE).to(DTYPE).requires_grad_()
+    torch.library.opcheck(fused_norm._norm, (states, norm.weight, norm.bias))
+
+
+def test_other_widths_and_dtypes_are_left_to_torch() -> None:
+    assert not fused_norm.supports(torch.zeros(2, 48))
+    assert not fused_norm.supports(torch.zeros(2, 64, dtype=torch.float64))
+    assert make(48)(torch.randn(2, 48, device=DEVICE)).shape == (2, 48)
