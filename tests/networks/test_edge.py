@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from icdc.networks import tiled
 from icdc.networks.edge import EdgeLayer, EdgeMixer
+from icdc.networks.fused_means import relu_means
 from icdc.networks.layers import gelu, head_scores, split_heads
 
 WIDTH, HEADS, EDGE = 8, 2, 4
@@ -30,10 +32,79 @@ def test_mixer_works_edge_by_edge() -> None:
     mixer = EdgeMixer(EDGE, HEADS)
     edges, scores = torch.randn(2, 3, 5, EDGE), torch.randn(2, 3, 5, HEADS)
     with torch.no_grad():
-        new, logits = mixer(edges, scores.permute(0, 3, 1, 2))
+        new, logits, *_ = mixer.with_means(edges, scores.permute(0, 3, 1, 2))
         expected, expected_logits = mixer_by_loops(mixer, edges, scores)
     torch.testing.assert_close(new, expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(logits, expected_logits.permute(0, 3, 1, 2), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("count", "rows", "columns"),
+    [
+        (1, 1, 1),
+        (3, 4, 5),  # all in one tile
+        (7, 6, 7),  # several instances in a tile, fewer in the last
+        (2, 23, 9),  # several tiles in an instance, the last one thin
+        (2, 2, 131),  # a row is longer than a tile
+    ],
+)
+def test_tiles_do_what_the_definition_says(
+    count: int, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without gradients a CPU goes by tiles; with them it does not, and both agree."""
+    monkeypatch.setattr(tiled, "TILE", 100)
+    torch.manual_seed(rows)
+    mixer = EdgeMixer(16, 4)
+    with torch.no_grad():
+        for parameter in mixer.parameters():  # scale and shift of the norm must matter
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    edges = (3 * torch.randn(count, columns, rows, 16) + 1).transpose(1, 2)
+    edges[0, 0, 0] = 2.5  # nothing to normalise
+    scores = torch.randn(count, 4, rows, columns)
+    before = edges.clone()
+    plain, plain_logits = mixer(edges, scores)
+    with torch.no_grad():
+        assert tiled.supports(edges)
+        mixed = mixer.with_means(edges, scores)
+    assert torch.equal(edges, before)
+    expected = (plain, plain_logits, *relu_means(plain))
+    for value, reference in zip(mixed, expected, strict=True):
+        torch.testing.assert_close(value, reference.detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_tiles_are_only_for_plain_cpu_inference() -> None:
+    """Gradients, other precisions and empty batches take the plain way."""
+    edges = torch.zeros(1, 2, 3, EDGE)
+    assert not tiled.supports(edges)
+    with torch.no_grad():
+        assert tiled.supports(edges)
+        assert not tiled.supports(edges.double())
+        assert not tiled.supports(edges[:0])
+        assert not tiled.supports(edges.to("meta"))
+
+
+def test_an_edge_does_not_care_who_shares_its_tile() -> None:
+    """An instance comes out the same alone and in a batch that fills several tiles."""
+    torch.manual_seed(0)
+    layer = EdgeLayer(WIDTH, HEADS, EDGE)
+    rows, columns, edges = torch.randn(9, 20, WIDTH), torch.randn(9, 20, WIDTH), torch.randn(9, 20, 20, EDGE)
+    with torch.no_grad():
+        together = layer(rows, columns, edges)
+        alone = layer(rows[4:5], columns[4:5], edges[4:5])
+    for whole, one in zip(together, alone, strict=True):
+        torch.testing.assert_close(whole[4:5], one, atol=1e-6, rtol=1e-6)
+
+
+def test_layer_agrees_with_and_without_gradients() -> None:
+    """What is trained is what solves."""
+    torch.manual_seed(0)
+    layer = EdgeLayer(WIDTH, HEADS, EDGE)
+    inputs = torch.randn(2, 30, WIDTH), torch.randn(2, 50, WIDTH), torch.randn(2, 30, 50, EDGE)
+    trained = layer(*inputs)
+    with torch.no_grad():
+        solving = layer(*inputs)
+    for a, b in zip(trained, solving, strict=True):
+        torch.testing.assert_close(a.detach(), b, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("timed", [True, False])

@@ -3,16 +3,17 @@
 import torch
 from torch import Tensor, nn
 
-from . import fused
+from . import fused, tiled
 from .fused_means import relu_means
 from .layers import FeedForward, LayerNorm, attend, gelu, head_scores
+from .tiled import Mixed
 
 
 class EdgeMixer(nn.Module):
     """What happens on every edge: its state and the attention scores give an update and new attention logits.
 
     This is where nearly all time and memory go, so it stands alone, and `fused` does it as one kernel on GPUs that
-    have what it takes.
+    have what it takes, `tiled` in small pieces on a CPU.
     """
 
     def __init__(self, edge_width: int, heads: int) -> None:
@@ -25,19 +26,21 @@ class EdgeMixer(nn.Module):
     def forward(self, edges: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return the new edge state (N, R, C, c) and logits (N, 2 · heads, R, C) from scores (N, heads, R, C)."""
         if fused.supports(edges, self.heads):
-            return fused.fused_mixer(
-                edges,
-                scores,
-                self.norm.weight,
-                self.norm.bias,
-                self.up.weight,
-                self.up.bias,
-                self.down.weight,
-                self.down.bias,
-            )
+            return fused.fused_mixer(edges, scores, *self.weights())
         seen = torch.cat([self.norm(edges), scores.permute(0, 2, 3, 1).to(edges.dtype)], -1)
         update, logits = self.down(gelu(self.up(seen))).split([self.edge_width, 2 * self.heads], -1)
         return edges + update.to(edges.dtype), logits.permute(0, 3, 1, 2)
+
+    def with_means(self, edges: Tensor, scores: Tensor) -> Mixed:
+        """Return the same, and the means of relu(new edges) over columns (N, R, c) and over rows (N, C, c)."""
+        if tiled.supports(edges) and not fused.supports(edges, self.heads):
+            return tiled.tiled_mixer(edges, scores, *self.weights())
+        edges, logits = self(edges, scores)
+        return Mixed(edges, logits, *relu_means(edges))
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        norm, up, down = self.norm, self.up, self.down
+        return norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias
 
 
 class EdgeLayer(nn.Module):
@@ -73,11 +76,10 @@ class EdgeLayer(nn.Module):
             r, c = r + time[:, None], c + time[:, None]
         query, row_value = self.query_value(r).chunk(2, -1)
         key, column_value = self.key_value(c).chunk(2, -1)
-        edges, logits = self.mixer(edges, head_scores(query, key, self.heads))
+        edges, logits, row_means, column_means = self.mixer.with_means(edges, head_scores(query, key, self.heads))
         over_columns, over_rows = logits.chunk(2, 1)
         row_weights = over_columns.softmax(-1).to(query.dtype)
         column_weights = over_rows.softmax(-2).to(query.dtype).transpose(-1, -2)
-        row_means, column_means = relu_means(edges)
         to_rows = [attend(row_weights, column_value, self.heads), row_means.to(query.dtype)]
         to_columns = [attend(column_weights, row_value, self.heads), column_means.to(query.dtype)]
         rows = rows + self.out_rows(torch.cat(to_rows, -1))
