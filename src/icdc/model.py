@@ -14,6 +14,7 @@ from torch import Tensor
 from .diffusion import Diffusion, DiffusionConfig
 from .errors import InputError, UsageError
 from .networks import Encoding, Network, NetworkConfig
+from .networks.precision import NarrowWeights
 from .noise import Noise
 from .problem import Features, Problem, Size
 from .problems import get_problem, problem_of_file
@@ -66,15 +67,16 @@ class Model(Trained):
         """Encode B instances; the identifiers of their items come from `noise` (B keys)."""
         rows, columns = features.relations.shape[1:3]
         identifiers = noise.normal(rows + columns, self.config.network.identifiers)
-        with self.autocast():
+        with self.autocast(), NarrowWeights(self.network.encoder).applied():
             return self.network.encode(features, identifiers)
 
     def predict(self, encoding: Encoding, density: float) -> Predict:
         """Return the log-odds of X_0 as a function of (x, t): the network's logits, centred on q̄."""
         offset = torch.logit(torch.tensor(min(density, 1 - 1e-6), dtype=torch.float64)).item()
+        weights = NarrowWeights(self.network.denoiser)
 
         def log_odds(x: Tensor, t: Tensor) -> Tensor:
-            with self.autocast():
+            with self.autocast(), weights.applied():
                 return self.network.denoise(encoding, x, t) + offset
 
         return log_odds
@@ -84,14 +86,11 @@ class Model(Trained):
         return self.predict(self.encode(self.problem.features(task.instances), noise), task.density)
 
     def advice(self, size: Size, samples: int) -> dict[str, Any]:
-        """Return the sampling options that were best on validation data for about so many samples.
+        """Return the sampling options that were best on validation data for about this size and so many samples.
 
-        Nothing for a size the model was not trained on: what is best there need not be best elsewhere.
+        Nothing for a size outside those the model was trained on: what is best there need not be best elsewhere.
         """
-        if list(size) not in self.card.get("sizes", []):
-            return {}
-        known = [entry for entry in self.card.get("solving", []) if entry["samples"] <= samples]
-        return dict(max(known, key=lambda entry: int(entry["samples"]))["options"]) if known else {}
+        return advised(self.card, size, samples)
 
 
 def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> Model:
@@ -179,6 +178,23 @@ def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
         return {"problem": metadata["problem"], "kind": metadata["kind"], **json.loads(metadata["card"])}
     except (KeyError, json.JSONDecodeError) as error:
         raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
+
+
+def advised(card: Mapping[str, Any], size: Size, samples: int) -> dict[str, Any]:
+    """Return what a card advises for a size and a number of samples; see `Model.advice`."""
+    known = card.get("sizes", [])
+    lowest, highest = ([pick(axis) for axis in zip(*known, strict=True)] for pick in (min, max))
+    if not known or not all(a <= n <= b for a, n, b in zip(lowest, size, highest, strict=True)):
+        return {}
+    entries = [entry for entry in card.get("solving", []) if entry["samples"] <= samples]
+    if not entries:
+        return {}
+
+    def fit(entry: Mapping[str, Any]) -> tuple[float, int]:
+        away = sum(abs(a - b) / b for a, b in zip(size, entry.get("size", size), strict=True))
+        return away, -int(entry["samples"])
+
+    return dict(min(entries, key=fit)["options"])
 
 
 def default_for(problem: str, size: Size, kind: str = Model.kind) -> str:
