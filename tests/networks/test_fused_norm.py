@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from icdc.networks import fused, fused_norm
-from icdc.networks.layers import LayerNorm
+from icdc.networks.layers import LayerNorm, Linear
 
 # triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
 pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning")
@@ -80,6 +80,34 @@ def test_repeats_itself() -> None:
 def test_op_is_registered_properly() -> None:
     norm, states = make(32), torch.randn(5, 3, 32, device=DEVICE).to(DTYPE).requires_grad_()
     torch.library.opcheck(fused_norm._norm, (states, norm.weight, norm.bias))
+
+
+@KERNEL
+@pytest.mark.parametrize("shape", [(7, 5, 128), (3000, 64), (1, 512), (0, 16)])
+def test_sums_over_rows(shape: tuple[int, ...]) -> None:
+    values = torch.randn(shape, device=DEVICE).to(DTYPE)
+    total = fused_norm.sum_rows(values)
+    assert total.dtype == DTYPE
+    assert relative_error(total, values.double().flatten(0, -2).sum(0)) < TOLERANCE
+    torch.library.opcheck(fused_norm.sum_rows, (values,))
+
+
+@KERNEL
+@pytest.mark.parametrize("out", [64, 48])
+def test_gradients_of_a_linear_map(out: int) -> None:
+    torch.manual_seed(0)
+    linear = Linear(32, out).to(DEVICE, DTYPE)
+    states = torch.randn(40, 5, 32, device=DEVICE).to(DTYPE).requires_grad_()
+    exact, wide = copy.deepcopy(linear).double(), states.detach().double().requires_grad_()
+    assert fused_norm.sums_bias(states, out) == (out == 64)
+    value, truth = linear(states), exact(wide)
+    seed = torch.randn_like(value)
+    grads = torch.autograd.grad(value, [states, linear.weight, linear.bias], seed)
+    true_grads = torch.autograd.grad(truth, [wide, exact.weight, exact.bias], seed.double())
+    for mine, true in zip((value, *grads), (truth, *true_grads), strict=True):
+        assert relative_error(mine, true) < TOLERANCE
+    with torch.no_grad():
+        assert torch.equal(linear(states), value)
 
 
 def test_other_widths_and_dtypes_are_left_to_torch() -> None:

@@ -63,13 +63,26 @@ def gelu(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
+class Linear(nn.Linear):
+    """A linear map whose bias gets its gradient at less cost, where there is a kernel for it.
+
+    A compiler finds its own way to sum over rows, along with whatever else reads them.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        learns = torch.is_grad_enabled() and self.bias is not None and self.bias.requires_grad
+        if learns and not torch.compiler.is_compiling() and fused_norm.sums_bias(x, self.out_features):
+            return fused_norm.linear(x, self.weight, self.bias)
+        return super().forward(x)
+
+
 class FeedForward(nn.Module):
     """Two linear maps with a GELU between them."""
 
     def __init__(self, width: int, hidden: int, out: int | None = None) -> None:
         super().__init__()
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width if out is None else out)
+        self.up = Linear(width, hidden)
+        self.down = Linear(hidden, width if out is None else out)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down(gelu(self.up(x)))
