@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from icdc.data.dataset import Dataset, read_dataset
-from icdc.data.standard import standard_set
+from icdc.data.standard import STANDARD_SETS, standard_set
 from icdc.evaluation import evaluate, summarise
 from icdc.model import Model, load
 from icdc.solving import DiffusionSolver
@@ -28,6 +28,7 @@ CANDIDATES: list[dict[str, Any]] = [
     {"order": "rule", "temperature": 1.0, "decodes": 8},
     {"order": "rule", "temperature": 2.0, "decodes": 8},
     {"order": "rule", "temperature": 2.0, "decodes": 16, "reverse": "independent"},
+    {"order": "rule", "temperature": 2.0, "decodes": 64, "reverse": "independent"},
 ]
 LAST_SAMPLE: dict[str, Any] = {
     "decodes": 1,
@@ -105,12 +106,12 @@ def main() -> None:
 
 
 def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return, for every number of samples, the options most sets were measured with: what to do when not told."""
-    chosen: dict[int, list[str]] = {}
-    for row in rows:
-        if row["way"] == "chain":
-            chosen.setdefault(row["samples"], []).append(json.dumps(row["options"], sort_keys=True))
-    return [{"samples": n, "options": json.loads(max(set(o), key=o.count))} for n, o in sorted(chosen.items())]
+    """Return, for every size and number of samples, the options it was measured with: what to do when not told."""
+    return [
+        {"size": list(STANDARD_SETS[row["set"]].size), "samples": row["samples"], "options": row["options"]}
+        for row in rows
+        if row["way"] == "chain"
+    ]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from ..problem import Features, FeatureSizes
+from . import fused
 from .config import NetworkConfig
 from .denoiser import EdgeDenoiser, EdgeInput, EdgeOutput, GatedDenoiser
 from .edge import EdgeLayer
@@ -32,12 +33,16 @@ class Network(nn.Module):
 
     def denoise(self, encoding: Encoding, x: Tensor, t: Tensor) -> Tensor:
         """Return logits (N, R, C) of X_0 for matrices x (N, R, C) at steps t (N,), N a multiple of B."""
-        samples = len(x) // len(encoding.rows)
-        logits: Tensor = self.denoiser(encoding.repeat(samples), x, t)
+        logits: Tensor = self.denoiser(encoding, x, t)
         return logits
 
     def worth_compiling(self) -> list[nn.Module]:
-        """Return the parts that move edge tensors: the repeated layers, and what reads and writes edges."""
+        """Return the parts that move edge tensors: the repeated layers, and what reads and writes edges.
+
+        None where kernels of our own do all of that: a compiler takes minutes, for every size again, and finds no more.
+        """
+        if fused.available(next(self.parameters()).device) and self.config.denoiser == "edge":
+            return []
         return [m for m in self.modules() if isinstance(m, EdgeLayer | EdgeInput | EdgeOutput)]
 
 

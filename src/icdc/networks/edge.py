@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from . import fused, tiled
+from . import fused, fused_attention, fused_nodes, tiled
 from .fused_means import relu_means
 from .layers import FeedForward, LayerNorm, attend, gelu, head_scores
 from .tiled import Mixed
@@ -71,25 +71,51 @@ class EdgeLayer(nn.Module):
         self, rows: Tensor, columns: Tensor, edges: Tensor, time: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Update rows (N, R, d), columns (N, C, d) and edges (N, R, C, c); `time` (N, d) is added to the nodes."""
-        r, c = self.norm_rows(rows), self.norm_columns(columns)
-        if time is not None:
-            r, c = r + time[:, None], c + time[:, None]
-        query, row_value = self.query_value(r).chunk(2, -1)
-        key, column_value = self.key_value(c).chunk(2, -1)
+        from_rows = _project(rows, self.norm_rows, self.query_value, time)
+        from_columns = _project(columns, self.norm_columns, self.key_value, time)
+        edges, to_rows, to_columns, row_means, column_means = self._attend(edges, from_rows, from_columns)
+        rows = _update(rows, to_rows, row_means, self.out_rows, self.norm_rows_2, self.feed_rows)
+        columns = _update(columns, to_columns, column_means, self.out_columns, self.norm_columns_2, self.feed_columns)
+        return rows, columns, edges
+
+    def _attend(
+        self, edges: Tensor, from_rows: Tensor, from_columns: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the new edges, what rows (N, R, d) and columns (N, C, d) gather, and the means of relu(new edges)."""
+        if fused_attention.supports(edges, from_rows.shape[-1] // 2, self.heads):
+            return fused_attention.edge_attention(edges, from_rows, from_columns, self.heads, self.mixer.weights())
+        query, row_value = from_rows.chunk(2, -1)
+        key, column_value = from_columns.chunk(2, -1)
         edges, logits, row_means, column_means = self.mixer.with_means(edges, head_scores(query, key, self.heads))
         over_columns, over_rows = logits.chunk(2, 1)
         row_weights = over_columns.softmax(-1).to(query.dtype)
         column_weights = over_rows.softmax(-2).to(query.dtype).transpose(-1, -2)
-        to_rows = [attend(row_weights, column_value, self.heads), row_means.to(query.dtype)]
-        to_columns = [attend(column_weights, row_value, self.heads), column_means.to(query.dtype)]
-        rows = rows + self.out_rows(torch.cat(to_rows, -1))
-        columns = columns + self.out_columns(torch.cat(to_columns, -1))
-        rows = rows + self.feed_rows(self.norm_rows_2(rows))
-        columns = columns + self.feed_columns(self.norm_columns_2(columns))
-        return rows, columns, edges
+        to_rows = attend(row_weights, column_value, self.heads)
+        return edges, to_rows, attend(column_weights, row_value, self.heads), row_means, column_means
 
     def shrink_outputs(self, depth: int) -> None:
         """Start the residual branches small, so that a stack of `depth` layers begins near the identity."""
         for linear in (self.out_rows, self.out_columns, self.feed_rows.down, self.feed_columns.down):
             nn.init.normal_(linear.weight, std=0.02 / (2 * depth) ** 0.5)
             nn.init.zeros_(linear.bias)
+
+
+def _project(nodes: Tensor, norm: LayerNorm, linear: nn.Linear, time: Tensor | None) -> Tensor:
+    """Return what nodes (N, items, d) bring to the attention, (N, items, 2d): query or key, and value."""
+    if fused_nodes.supports(nodes, fused.WIDTHS[0], linear.out_features):
+        return fused_nodes.project(nodes, norm.weight, norm.bias, linear.weight, time)
+    seen = norm(nodes) if time is None else norm(nodes) + time[:, None]
+    out: Tensor = linear(seen)
+    return out
+
+
+def _update(
+    nodes: Tensor, gathered: Tensor, means: Tensor, out: nn.Linear, norm: LayerNorm, feed: FeedForward
+) -> Tensor:
+    """Return nodes (N, items, d) after what they gathered (N, items, d), the means of their edges, and feed-forward."""
+    if fused_nodes.supports(nodes, means.shape[-1], feed.up.out_features):
+        maps = (out, norm, feed.up, feed.down)
+        return fused_nodes.update(nodes, gathered, means, *(p for m in maps for p in (m.weight, m.bias)))
+    nodes = nodes + out(torch.cat([gathered, means.to(gathered.dtype)], -1))
+    updated: Tensor = nodes + feed(norm(nodes))
+    return updated

@@ -83,22 +83,32 @@ def _gelu(x, FAST: constexpr):
 
 
 @_jit
+def _up_weights(
+    gain, shift, up, up_bias, START: constexpr, WIDTH: constexpr, HEADS: constexpr, PAD: constexpr, TYPE: constexpr
+):
+    """Return weights of c hidden units: from x̂ (c, c) and from scores (c, PAD)."""
+    hidden, wide = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH)
+    raw = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + wide[None, :]).to(tl.float32)
+    bias = tl.load(up_bias + hidden).to(tl.float32) + tl.sum(raw * tl.load(shift + wide).to(tl.float32)[None, :], 1)
+    coarse = bias.to(TYPE).to(tl.float32)
+    head = tl.arange(0, PAD)[None, :]
+    extra = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + WIDTH + head, mask=head < HEADS, other=0.0).to(tl.float32)
+    extra = tl.where(head == HEADS, coarse[:, None], extra)
+    extra = tl.where(head == HEADS + 1, (bias - coarse)[:, None], extra)
+    return (raw * tl.load(gain + wide).to(tl.float32)[None, :]).to(TYPE), extra.to(TYPE)
+
+
+@_jit
 def _weights(
     gain, shift, up, up_bias, down, START: constexpr, WIDTH: constexpr, HEADS: constexpr,
     PAD: constexpr, OUT: constexpr, TYPE: constexpr,
 ):  # fmt: skip
     """Return weights of c hidden units: from x̂ (c, c) and scores (c, PAD), to update (c, c) and logits."""
-    hidden, wide = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH)
-    raw = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + wide[None, :])
-    bias = tl.load(up_bias + hidden) + tl.sum(raw * tl.load(shift + wide)[None, :], 1)
-    coarse = bias.to(TYPE).to(tl.float32)
-    head, out = tl.arange(0, PAD)[None, :], tl.arange(0, OUT)[:, None]
-    extra = tl.load(up + hidden[:, None] * (WIDTH + HEADS) + WIDTH + head, mask=head < HEADS, other=0.0)
-    extra = tl.where(head == HEADS, coarse[:, None], extra)
-    extra = tl.where(head == HEADS + 1, (bias - coarse)[:, None], extra)
+    from_state, from_scores = _up_weights(gain, shift, up, up_bias, START, WIDTH, HEADS, PAD, TYPE)
+    hidden, wide, out = START + tl.arange(0, WIDTH), tl.arange(0, WIDTH), tl.arange(0, OUT)[:, None]
     update = tl.load(down + wide[:, None] * (2 * WIDTH) + hidden[None, :])
     logits = tl.load(down + (WIDTH + out) * (2 * WIDTH) + hidden[None, :], mask=out < 2 * HEADS, other=0.0)
-    return (raw * tl.load(gain + wide)[None, :]).to(TYPE), extra.to(TYPE), update.to(TYPE), logits.to(TYPE)
+    return from_state, from_scores, update.to(TYPE), logits.to(TYPE)
 
 
 @_jit
@@ -316,11 +326,16 @@ def _save_inputs(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:-1])
 
 
+def unpack(gradients: Tensor, width: int, heads: int) -> list[Tensor]:
+    """Return the gradient of each parameter from the one vector `_mix_backward` returns."""
+    shapes = _shapes(width, heads)
+    pieces = gradients.split([math.prod(shape) for shape in shapes])
+    return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
 def _differentiate(ctx: Any, grad_new: Tensor, grad_logits: Tensor) -> tuple[Tensor, ...]:
     grad_edges, grad_scores, parameters = _mix_backward(*ctx.saved_tensors, grad_new, grad_logits)
-    shapes = _shapes(grad_edges.shape[-1], grad_scores.shape[1])
-    pieces = parameters.split([math.prod(shape) for shape in shapes])
-    return grad_edges, grad_scores, *(p.view(shape) for p, shape in zip(pieces, shapes, strict=True))
+    return grad_edges, grad_scores, *unpack(parameters, grad_edges.shape[-1], grad_scores.shape[1])
 
 
 _mix.register_autograd(_differentiate, setup_context=_save_inputs)

@@ -120,6 +120,8 @@ class OptimizerConfig:
 class RunConfig:
     """What every run has, whatever its method: what is learned, on which sizes, and for how long.
 
+    sizes : one a round, in turn; a size that is named several times gets that many turns.
+
     Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
     and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.
     """
@@ -141,10 +143,16 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig(RunConfig):
-    """A run of Algorithm 1: how the diffusion model is learned."""
+    """A run of Algorithm 1: how the diffusion model is learned.
+
+    init : a model, shipped or a file, whose weights training begins with.
+    most_cells : most entries of the matrices of a batch, in making targets and in cloning: larger instances come in
+        smaller batches, so that rounds of all sizes take about as long; 0 for no such limit.
+    """
 
     method: Literal["icdc"] = "icdc"
     init: str = ""
+    most_cells: int = 0
     model: ModelConfig = field(default_factory=ModelConfig)
     targets: TargetConfig = field(default_factory=TargetConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
@@ -158,8 +166,14 @@ class TrainingConfig(RunConfig):
         if self.improvement.weight > 0 and self.improvement.sampling.order != "rule":
             raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ exact')
         self._check_sources()
+        if self.most_cells < 0:
+            raise UsageError(f"most_cells must not be negative, got {self.most_cells}")
         if not 0 < self.memory.mixture <= 1:
             raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
+
+    def batch_of(self, wanted: int, rows: int, columns: int) -> int:
+        """Return how many matrices of so many rows and columns go together where `wanted` are asked for."""
+        return max(1, min(wanted, self.most_cells // (rows * columns))) if self.most_cells else wanted
 
     @property
     def clones(self) -> bool:

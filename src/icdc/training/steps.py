@@ -48,8 +48,9 @@ class Steps:
         problem = learner.model.problem
         self.problem, self.diffusion = problem, learner.model.diffusion
         self.rng = np.random.default_rng([self.config.seed, learner.ranks.rank, *size])
-        self.count = self.config.targets.instances // learner.ranks.world
-        self.batch = self.config.cloning.batch // learner.ranks.world
+        shape = problem.shape(size)
+        self.count = self.config.batch_of(self.config.targets.instances, *shape) // learner.ranks.world
+        self.batch = self.config.batch_of(self.config.cloning.batch, *shape) // learner.ranks.world
         self.examples = examples
         self.solved: Tensor | None = None  # the solutions of the instances, where there are examples
         self.on_device = examples is not None or problem.sample_on_device(size, learner.noise(1)) is not None

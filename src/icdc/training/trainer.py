@@ -41,6 +41,8 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
 
     learner: Learner
     steps: list[Steps]
+    turns: list[int]
+    """Which steps each round of a cycle takes."""
 
     def __init__(
         self,
@@ -71,10 +73,13 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
             load_weights(self.learner.average.network, self.config.init)
         self.learner.model.network.train()
         self._compile(lambda model: model.network.worth_compiling())
+        turns = list(zip_longest(self.config.sizes, self.config.targets.examples))
+        each = list(dict.fromkeys(turns))
         self.steps = [
             Steps(self.learner, size, read_examples(path, problem, size, self.device) if path else None)
-            for size, path in zip_longest(self.config.sizes, self.config.targets.examples)
+            for size, path in each
         ]
+        self.turns = [each.index(turn) for turn in turns]
 
     def _record(self, record: Capture) -> None:
         self.recorded = [self._recorded(steps, record) for steps in self.steps]
@@ -94,7 +99,7 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
 
     def _round(self, rounds: int, fraction: float) -> None:
         """New instances, their targets, IMPROVEMENT while its weight lasts, then CLONING."""
-        config, recorded = self.config, self.recorded[rounds % len(self.recorded)]
+        config, recorded = self.config, self.recorded[self.turns[rounds % len(self.turns)]]
         cloning, improvement = config.cloning, config.improvement
         self._set_rate(rounds, fraction)
         weight = improvement.weight * (1.0 if improvement.until > 1 else max(0.0, 1 - fraction / improvement.until))
