@@ -183,7 +183,7 @@ def _like_scores(rows_in: Tensor, columns_in: Tensor, heads: int) -> Tensor:
 
 @torch.library.custom_op("icdc::edge_attend", mutates_args=())
 def attend(logits: Tensor, rows_in: Tensor, columns_in: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what rows (N, R, d) and columns (N, C, d) gather by logits (N, 2 · heads, R, C) from the other's values."""
+    """Return what rows (N, R, d) and columns (N, C, d) gather from each other's values by logits."""
     results: tuple[Tensor, Tensor] = _like_attended(logits, rows_in, columns_in)
     sizes = rows_in.shape[1], columns_in.shape[1]
     _run(_attend, logits.shape[1] // 2, rows_in, columns_in, logits, rows_in, columns_in, *results, *sizes)
