@@ -62,6 +62,9 @@ class Noise:
 
     def spawn(self, count: int) -> "Noise":
         """Return noise for `count` children of each key, shape (N * count,), item-major."""
+        if fused_noise.available(self.keys.device):
+            keys: Tensor = fused_noise.draw_keys(self.keys, self.next_draw(), count)
+            return Noise(keys.flatten())
         children = torch.arange(count, device=self.keys.device)
         self._draws += 1
         return Noise(fold(fold(self.keys, self._draws)[:, None], children[None, :]).flatten())
@@ -82,6 +85,9 @@ class Noise:
 
     def integers(self, high: int, *shape: int) -> Tensor:
         """Integers uniform on {0, …, high − 1}, int64, shape (N, *shape)."""
+        if fused_noise.available(self.keys.device):
+            values: Tensor = fused_noise.draw_integers(self.keys, self.next_draw(), math.prod(shape), high)
+            return values.view(-1, *shape)
         return (self.bits(*shape) * high) >> 32
 
     def gumbel(self, *shape: int) -> Tensor:
@@ -99,7 +105,11 @@ class Noise:
         """Return ones with probability p (N, *shape), as the dtype of p."""
         return (self.uniform(*p.shape[1:]) < p).to(p.dtype)
 
-    def _fused(self, shape: tuple[int, ...], gumbel: bool) -> Tensor:
+    def next_draw(self) -> int:
+        """Count one draw and return its hashed number, for a kernel that draws the numbers itself."""
         self._draws += 1
-        values: Tensor = fused_noise.draw(self.keys, _mix_int(self._draws + 1), math.prod(shape), gumbel)
+        return _mix_int(self._draws + 1)
+
+    def _fused(self, shape: tuple[int, ...], gumbel: bool) -> Tensor:
+        values: Tensor = fused_noise.draw(self.keys, self.next_draw(), math.prod(shape), gumbel)
         return values.view(-1, *shape)
