@@ -228,6 +228,24 @@ def test_a_sample_ignores_its_batch(seed: int, order: str, index: int) -> None:
     assert torch.equal(together[one], decode(CYCLE, log_odds[one], order=order, noise=Noise(keys[one])))
 
 
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("rule", [CYCLE, ROWS])
+def test_several_decodes_are_those_of_repeated_matrices(rule: Rule, noisy: bool, order: str) -> None:
+    """Each matrix serves `decodes` keys in a row, with a mask too."""
+    log_odds, first = torch.randn(3, 6, 6), torch.arange(12) % 6
+    everything = torch.ones(12, 6, 6, dtype=torch.bool)
+    repeated = log_odds.repeat_interleave(4, 0)
+    for mask in (None, everything):
+
+        def made(matrices: Tensor, decodes: int, mask: Tensor | None = mask) -> Tensor:
+            source = noise(12) if noisy else None
+            return decode(rule, matrices, order=order, noise=source, first=first, mask=mask, decodes=decodes)
+
+        assert torch.equal(made(log_odds, 4), made(repeated, 1))
+    assert torch.equal(decode(rule, log_odds, order=order, decodes=2), decode(rule, repeated[::2], order=order))
+
+
 def test_half_precision_log_odds_are_decoded_in_float32() -> None:
     """bfloat16 logits from a GPU give a float32 log-probability and feasible choices."""
     log_odds = torch.randn(4, 6, 6).bfloat16()

@@ -26,26 +26,34 @@ def decode(
     noise: Noise | None = None,
     first: Tensor | None = None,
     mask: Tensor | None = None,
+    decodes: int = 1,
 ) -> Tensor:
-    """Return a feasible choice (N, rows) for each matrix of log-odds (N, rows, columns).
+    """Return feasible choices (N · decodes, rows), `decodes` in a row for each matrix of log-odds (N, rows, columns).
 
     Parameters
     ----------
     order : "rule" decides in the rule's own order and samples exactly from p̂; "confidence" always takes the
         best-scored pair that is still allowed, wherever it is.
     temperature : samples as if the log-odds were divided by it; without noise it changes nothing.
-    noise : where random numbers come from; None decodes greedily.
-    first : (N,), the row that decides first in the rule's own order; row 0 unless given.
-    mask : (N, rows, columns) bool, the pairs the instances permit.
+    noise : where random numbers come from, one key for each choice; None decodes greedily.
+    first : (N · decodes,), the row that decides first in the rule's own order; row 0 unless given.
+    mask : (N · decodes, rows, columns) bool, the pairs the instances permit.
+    decodes : choices from each matrix.
     """
+    if first is None:
+        first = torch.zeros(len(log_odds) * decodes, dtype=torch.long, device=log_odds.device)
+    kernel = rule.kernel(log_odds, order == "confidence") if mask is None else None
+    if kernel is not None:
+        keys, draw = (None, 0) if noise is None else (noise.keys, noise.next_draw())
+        return kernel(log_odds.detach(), keys, draw, temperature, first, decodes)
     scores = log_odds.float()
+    if decodes != 1:
+        scores = scores.repeat_interleave(decodes, 0)
     if noise is not None:
         # the noise is scaled, not the log-odds: a tiny temperature must not push them below `NEVER`
         scores = scores + temperature * noise.gumbel(*log_odds.shape[1:])
     if order == "confidence":
         return rule.by_confidence(scores, mask)
-    if first is None:
-        first = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
     return rule.follow(scores, first, mask)
 
 
@@ -63,6 +71,6 @@ def log_probability(
 def random_choice(rule: Rule, shape: tuple[int, int], noise: Noise, mask: Tensor | None = None) -> Tensor:
     """Draw from q(X_0), the prior over feasible solutions: every allowed column equally likely, (N, rows)."""
     rows, columns = shape
-    flat = torch.zeros(len(noise.keys), rows, columns, device=noise.keys.device)
+    flat = torch.zeros(1, rows, columns, device=noise.keys.device)
     first = noise.integers(rows)
-    return decode(rule, flat, noise=noise, first=first, mask=mask)
+    return decode(rule, flat, noise=noise, first=first, mask=mask, decodes=len(noise.keys))

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from .fused_decoding import Kernel, kernel_for_columns, kernel_for_tours
+
 State = dict[str, Tensor]
 
 NEVER = -1e9
@@ -66,6 +68,14 @@ class Rule(ABC):
             state = self.choose(state, row, column)
         return choice
 
+    def kernel(self, log_odds: Tensor, by_confidence: bool) -> Kernel | None:
+        """Return one GPU kernel that draws noise and decides by `follow` or `by_confidence`, without a mask.
+
+        None (the default) where there is none for such log-odds (N, rows, columns) or their device. A rule that decides
+        otherwise than the one it inherits from returns None, or a kernel of its own.
+        """
+        return None
+
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the columns each row could have taken at its turn while `choice` was built.
 
@@ -111,6 +121,9 @@ class OneColumnPerRow(Rule):
     def by_confidence(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         # rows do not constrain each other, so the order of decisions cannot change them
         return self.follow(scores, scores.new_zeros(0, dtype=torch.long), mask)
+
+    def kernel(self, log_odds: Tensor, by_confidence: bool) -> Kernel | None:
+        return kernel_for_columns(log_odds)
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:
@@ -210,6 +223,9 @@ class HamiltonianCycle(Rule):
         open_end = (choice * 0).scatter(1, choice, 1)  # cities entered so far
         first = open_end.argmin(1, keepdim=True) if size > 1 else torch.zeros_like(choice)
         return choice.scatter(1, tail.gather(1, first), first)
+
+    def kernel(self, log_odds: Tensor, by_confidence: bool) -> Kernel | None:
+        return kernel_for_tours(log_odds, by_confidence)
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:

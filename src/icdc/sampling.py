@@ -257,7 +257,6 @@ def _decode(
     count, decodes = len(log_odds), options.decodes
     greedy = last and decodes == 1 and options.greedy_end
     if decodes > 1:
-        log_odds = log_odds.repeat_interleave(decodes, 0)
         noise = noise.spawn(decodes)
     first = noise.integers(task.rows) if options.any_start else torch.zeros_like(noise.keys)
     choice = decode(
@@ -268,6 +267,7 @@ def _decode(
         noise=None if greedy else noise,
         first=first,
         mask=mask,
+        decodes=decodes,
     )
     cost = task.cost(choice)
     best = best_of(choice.view(count, decodes, task.rows), cost.reshape(count, decodes))
