@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..bounds import scheduling_bound
 from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size
+from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size, picked
 from ..rules import OneColumnPerRow
 from .matrices import checked_matrix, reject_negative
 
@@ -93,5 +93,11 @@ def balanced_assignment(durations: Tensor, temperature: float, rounds: int = 30)
 
 def loads(durations: Tensor, choice: Tensor) -> Tensor:
     """Return the busy time of every machine, (batch, samples, machines)."""
-    machine = torch.arange(durations.shape[2], device=choice.device)
-    return torch.where(choice[..., None] == machine, durations[:, None], 0).sum(2)
+    machines = durations.shape[2]
+    if choice.is_cuda and durations.is_floating_point():
+        # a scattered sum adds in no fixed order there, and the last bits of a cost would vary from run to run
+        parts = [torch.where(choice == m, durations[:, None, :, m], 0).sum(2) for m in range(machines)]
+        return torch.stack(parts, -1)
+    taken = picked(durations, choice)
+    taken = taken if taken.is_floating_point() else taken.long()
+    return taken.new_zeros(*choice.shape[:2], machines).scatter_add(2, choice, taken)
