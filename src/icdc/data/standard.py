@@ -89,6 +89,12 @@ STANDARD_SETS: dict[str, StandardSet] = {
         20241016,
         "4f23c1c13aeb8c0bb4b23a9052fc67bc0400dbf787cb5b82cbc165d58554a63f",
     ),
+    "pmsp-100x5": StandardSet(
+        "pmsp", (100, 5), 128, 20241017, "579c0240ec8262f84875015218cfc787a90340ef23f424fc34167404676e4a6d"
+    ),
+    "pmsp-100x10": StandardSet(
+        "pmsp", (100, 10), 128, 20241018, "3eaf4e5ccfe541f2fb1592f5d8a4f34ccd6c4160c36c5f0b072ec32bca1d0daf"
+    ),
 }
 
 
