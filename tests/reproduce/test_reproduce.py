@@ -14,12 +14,14 @@ from icdc.errors import UsageError
 from icdc.model import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
-from icdc.reproduce import TARGETS, reproduce
+from icdc.reproduce import TARGETS, models, reproduce
 from icdc.reproduce.ablations import TRAINING
+from icdc.reproduce.generalisation import plain_gap
 from icdc.reproduce.methods import train_commands
 from icdc.reproduce.rows import Measured, Row
 from icdc.reproduce.session import NOT_TRAINED, Session
-from icdc.reproduce.writing import as_csv
+from icdc.reproduce.wording import how, settled
+from icdc.reproduce.writing import as_csv, read_csv
 from icdc.training.config import parse_override, presets, read_settings
 
 TINY = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
@@ -30,17 +32,17 @@ FIGURES = {"generalisation", "sampling-steps", "training-comparison", "ablations
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Tiny models in place of the shipped ones."""
     folder = tmp_path / "models"
-    for name, size in (("atsp-20", [20]), ("pmsp-20", [20, 4]), ("navigation-20", [20])):
-        save(folder / f"{name}.safetensors", name, size)
+    for name, sizes in (("atsp-20", [[20]]), ("pmsp-20", [[20, 3], [20, 5]]), ("navigation-20", [[20]])):
+        save(folder / f"{name}.safetensors", name, sizes)
     for module in ("icdc.model", "icdc.reproduce.session"):
         monkeypatch.setattr(f"{module}.models_folder", lambda: folder)
     return folder
 
 
-def save(path: Path, name: str, size: list[int], seed: int = 0) -> None:
+def save(path: Path, name: str, sizes: list[list[int]], seed: int = 0) -> None:
     torch.manual_seed(seed)
     training = {"seconds": 1.0, "hardware": "nothing", "seed": seed}
-    card = {"sizes": [size], "training": training}
+    card = {"sizes": sizes, "training": training}
     Model(get_problem(name.split("-")[0]), ModelConfig(network=TINY), card=card).save(path)
 
 
@@ -78,6 +80,63 @@ def test_every_target_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         assert row["train"].split(" && ")[-1] in page
 
 
+def test_tables_use_the_model_that_solving_takes(shipped: Path) -> None:
+    """The mixed model at 50, once it ships; where none knows the size, the command that trains one."""
+    assert models.chosen("pmsp-20x4") == "pmsp-20"
+    assert models.chosen("atsp-50") == "atsp"
+    save(shipped / "atsp.safetensors", "atsp", [[10], [100]])
+    save(shipped / "pmsp.safetensors", "pmsp", [[10, 2], [60, 6]])
+    assert models.chosen("atsp-50") == "atsp"
+    assert models.chosen("pmsp-50x5") == "pmsp"
+    assert models.chosen("pmsp-20x4") == "pmsp-20"
+    for path in shipped.glob("pmsp*"):
+        path.unlink()
+    assert models.chosen("pmsp-20x4") == "pmsp"
+
+
+def test_without_the_small_models_the_mixed_ones_answer(shipped: Path, tmp_path: Path) -> None:
+    from icdc.outcomes import OutcomeFile
+
+    save(shipped / "pmsp.safetensors", "pmsp", [[10, 2], [60, 6]])
+    session = Session(OutcomeFile(tmp_path / "o.jsonl"), quick=True, runs=tmp_path)
+    assert models.small_or_chosen(session, "pmsp-20x3") == "pmsp-20"
+    (shipped / "pmsp-20.safetensors").unlink()
+    assert models.small_or_chosen(session, "pmsp-20x3") == "pmsp"
+
+
+def test_how_a_model_was_run_follows_its_card() -> None:
+    card = {
+        "sizes": [[10], [50]],
+        "settings": {"model": {"diffusion": {"steps": 10}}},
+        "solving": [{"size": [20], "samples": 8, "options": {"reverse": "independent", "temperature": 2.0}}],
+    }
+    advice = "10 steps, independent, rule order, temperature 2, decodes 8, refined 3×"
+    assert how(settled(card, (20,), 8, {}), refine=3) == advice
+    assert how(settled(card, (100,), 8, {})).startswith("10 steps, fresh")
+    given = {"keep": "last", "any_start": False, "decodes": 1}
+    assert how(settled(card, (20,), 8, given)).endswith("decodes 1, last sample alone, from row 0")
+
+
+@pytest.mark.usefixtures("shipped")
+def test_rows_survive_the_table(tmp_path: Path) -> None:
+    from icdc.outcomes import OutcomeFile
+
+    session = Session(OutcomeFile(tmp_path / "o.jsonl"), quick=True, limit=2, runs=tmp_path, device="cpu")
+    rows = [
+        Row("atsp-20", "ours, fast", "icdc:steps=2", 2, "atsp-20", "icdc train a\nicdc train b", paper=0.5),
+        Row("atsp-20", "nearest", "nn"),
+        Row("atsp-20", "another", "icdc", 2, "nowhere"),
+    ]
+    measured = session.measure(rows)
+    assert read_csv(as_csv(measured)) == measured[:2]
+
+
+def test_published_gaps_as_plain_ones() -> None:
+    cost, optimum = 1.37, 1.1
+    symmetric = 200 * (cost - optimum) / (cost + optimum)
+    assert plain_gap(symmetric) == pytest.approx(100 * (cost - optimum) / optimum)
+
+
 @pytest.mark.usefixtures("shipped")
 def test_a_second_run_measures_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = reproduce("navigation-table", tmp_path, quick=True, limit=1, runs=tmp_path / "runs", device="cpu")
@@ -102,7 +161,7 @@ def test_models_of_runs_join_and_are_measured_again_when_trained_again(shipped: 
     assert before.summary is None
     assert before.note == NOT_TRAINED
     for seed in (0, 1):
-        save(runs / "sl-atsp-20" / "model.safetensors", "atsp-20", [20], seed)
+        save(runs / "sl-atsp-20" / "model.safetensors", "atsp-20", [[20]], seed)
         (after,) = session.measure([row])
         assert after.summary is not None
     assert session.used == {"sl-atsp-20"}
@@ -144,16 +203,12 @@ def test_training_commands_are_commands(head: str, size: str) -> None:
     assert ("generate" in commands[0]) is ("sl" in head)
 
 
-def test_other_training_commands_are_commands(tmp_path: Path) -> None:
-    from icdc.reproduce import tables
+def test_other_training_commands_are_commands() -> None:
     from icdc.training.config import load_config
 
     for model in ("atsp-20", "pmsp-20"):
         for settings in TRAINING.values():
             load_config(model, dict(map(parse_override, settings)))
-    for command in (tables.TRAIN_ATSP_50, tables.TRAIN_PMSP_50):
-        words = shlex.split(command)
-        load_config(words[2], dict(parse_override(words[i + 1]) for i, word in enumerate(words) if word == "--set"))
     for name in ("matnet-atsp-20", "matnet-atsp-50", "matnet-pmsp-20", "matnet-pmsp-50", "matnet-navigation-20"):
         if name in presets():
             assert read_settings(name)["method"] == "matnet"

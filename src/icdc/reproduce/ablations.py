@@ -1,5 +1,6 @@
 """What each of our choices is worth: in solving with the shipped model, and in training."""
 
+from . import models
 from .methods import PAPER_SAMPLING
 from .rows import Report, Row
 from .session import Session
@@ -38,12 +39,14 @@ TRAINING: dict[str, tuple[str, ...]] = {
 def ablations(session: Session) -> Report:
     """One choice changed at a time."""
     rows: list[Row] = []
-    sets = (("atsp-20", "atsp-20"), ("pmsp-20x4", "pmsp-20"))
+    sets = ("atsp-20", "pmsp-20x4")
     counts = session.samples[:3]
-    for dataset, model in sets:
+    for dataset in sets:
+        solved_by, model = models.small_or_chosen(session, dataset), models.small(dataset)
         train = f"icdc train {model}"
         for words, options in SOLVING.items():
-            rows += [Row(dataset, words, f"icdc:{options}", count, model, train) for count in counts]
+            spec = f"icdc:{options}"
+            rows += [Row(dataset, words, spec, count, solved_by, f"icdc train {solved_by}") for count in counts]
         rows += [Row(dataset, "training: the default", "icdc", count, model, train) for count in counts]
         for name, settings in TRAINING.items():
             run = f"ablation-{model}-{name}"
@@ -58,4 +61,4 @@ def ablations(session: Session) -> Report:
     words = (
         "*Solving* changes how the shipped model is run; *training* turns one switch of its preset, same time limit."
     )
-    return Report("Ablations", [words], measured, [by_samples(dataset, measured) for dataset, _ in sets])
+    return Report("Ablations", [words], measured, [by_samples(dataset, measured) for dataset in sets])

@@ -5,13 +5,15 @@ from typing import Any
 
 from ..baselines.published import published
 from ..data.standard import STANDARD_SETS
-from ..model import available, card_of
+from ..errors import UsageError
+from ..model import advised, card_of, default_for
 from ..training.examples import examples_command
 from .rows import Row
 
 CLASSICAL: dict[str, dict[str, str]] = {
     "pmsp": {
         "cpsat": "CP-SAT, exact",
+        "dp": "dynamic programming, exact",
         "sjf": "shortest job first",
         "lpt": "longest processing time first",
         "ga": "genetic algorithm",
@@ -20,13 +22,18 @@ CLASSICAL: dict[str, dict[str, str]] = {
     "atsp": {
         "cplex": "CPLEX, exact (the paper's MIP)",
         "cpsat": "CP-SAT, exact",
+        "branch": "branch and bound, exact",
         "nn": "nearest neighbour",
         "ni": "nearest insertion",
         "fi": "furthest insertion",
         "patching": "assignment patching",
         "lkh": "LKH-3",
     },
-    "navigation": {"random": "random", "cpsat": "CP-SAT on the hidden travel times, exact"},
+    "navigation": {
+        "random": "random",
+        "cpsat": "CP-SAT on the hidden travel times, exact",
+        "branch": "branch and bound on the hidden travel times, exact",
+    },
 }
 BASE_SIZE = {"atsp": "atsp-20", "pmsp": "pmsp-20x4"}
 """The sizes for which the diffusion baselines have presets; others are these presets with another size."""
@@ -65,12 +72,17 @@ def matnet(dataset: str, model: str, counts: Iterable[int], words: str = "MatNet
     ]  # fmt: skip
 
 
-def ours(dataset: str, model: str, counts: Iterable[int], train: str, words: str = "IC/DC, ours") -> list[Row]:
-    """Return our rows: the best of every trajectory, its last solution alone, and refined."""
+def ours(
+    dataset: str, model: str, counts: Iterable[int], words: str = "IC/DC, ours", *, elsewhere: bool = False
+) -> list[Row]:
+    """Return our rows: the best of every trajectory, its last solution alone, and refined.
+
+    elsewhere : the model was not trained on this size, so that the paper's figures are not beside the row.
+    """
     rows = []
+    train = f"icdc train {model}"
     for count in counts:
-        # what the paper prints is for a model of this size
-        paper = None if "trained at" in words else published(dataset, "icdc", count)
+        paper = None if elsewhere else published(dataset, "icdc", count)
         rows += [
             Row(dataset, words, "icdc", count, model, train, paper),
             Row(dataset, f"{words}, last sample alone", f"icdc:{LAST}", count, model, train, paper),
@@ -146,11 +158,13 @@ def train_commands(head: str, size: str) -> str:
 
 
 def _advice(size: str, samples: int) -> Mapping[str, Any]:
-    """Return how the shipped model of the problem solves best with so many samples, so that all decode alike."""
-    name = {"atsp": "atsp-20", "pmsp": "pmsp-20"}[problem_of(size)]
-    entries = card_of(name).get("solving", []) if name in available() else []
-    known = [entry for entry in entries if entry["samples"] <= samples]
-    return max(known, key=lambda entry: int(entry["samples"]))["options"] if known else {}
+    """Return how the shipped model for a test set solves best with so many samples, so that all decode alike."""
+    spec = STANDARD_SETS[size]
+    try:
+        name = default_for(spec.problem, spec.size)
+    except UsageError:
+        return {}
+    return advised(card_of(name), spec.size, samples)
 
 
 def _as_text(options: Mapping[str, Any]) -> str:

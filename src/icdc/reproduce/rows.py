@@ -34,11 +34,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """A row and what was measured, or, where nothing was, why not."""
+    """A row and what was measured, or, where nothing was, why not; `how` a model was run."""
 
     row: Row
     summary: Summary | None = None
     note: str = ""
+    how: str = ""
 
     @property
     def gap(self) -> float | None:
@@ -57,7 +58,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes of a figure. `percent` is a scale for gaps: logarithmic, and yet with room for zero."""
+    """One pair of axes of a figure.
+
+    percent : a scale for gaps: logarithmic, and yet with room for zero.
+    ticks : the names of 0, 1, 2, … on the horizontal axis, where it has no numbers.
+    """
 
     title: str
     x: str
@@ -65,6 +70,7 @@ class Panel:
     lines: Sequence[Line]
     percent: bool = True
     log_x: bool = False
+    ticks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from ..data.dataset import Dataset
 from ..data.standard import standard_set
 from ..errors import IcdcError
 from ..evaluation import evaluate, summarise
-from ..model import available, models_folder
+from ..model import available, card_of, models_folder
 from ..outcomes import OutcomeFile
 from ..solver import Solver
 from ..solvers import SOLVERS, make_solver, options_of
+from ..solving import DiffusionSolver
 from .rows import Measured, Row
+from .wording import how, settled
 
 NOT_TRAINED = "not trained here"
 
@@ -66,8 +68,8 @@ class Session:
         return measured
 
     def model_file(self, name: str) -> Path | None:
-        """Return the file of a shipped model or of a run's model; None where there is neither."""
-        places = [models_folder() / f"{name}.safetensors", self.runs / name / "model.safetensors"]
+        """Return the file of a shipped model, of a run's model or of that path; None where there is none of them."""
+        places = [models_folder() / f"{name}.safetensors", self.runs / name / "model.safetensors", Path(name)]
         return next((path for path in places if path.is_file()), None)
 
     def _measure(self, row: Row) -> Measured:
@@ -91,7 +93,7 @@ class Session:
             return Measured(row, note=f"not run here: {error}")
         if row.model is not None:
             self.used.add(row.model)
-        return Measured(row, summarise(outcomes))
+        return Measured(row, summarise(outcomes), how=_how(row, dataset, solver, path))
 
     def _solver(self, row: Row, name: str, path: Path | None) -> Solver:
         """Return the solver of a row; learned ones run on the session's device, others where they do by default."""
@@ -105,6 +107,14 @@ class Session:
     def _dataset(self, name: str) -> Dataset:
         dataset = _standard(name)
         return dataset if self.instances is None else dataset.first(self.instances)
+
+
+def _how(row: Row, dataset: Dataset, solver: Solver, path: Path | None) -> str:
+    """Return how a diffusion model was run; nothing for other solvers."""
+    if path is None or not isinstance(solver, DiffusionSolver):
+        return ""
+    size = dataset.problem.size(dataset.arrays)
+    return how(settled(card_of(path), size, row.samples, solver.given), solver.refine)
 
 
 @cache

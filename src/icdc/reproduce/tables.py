@@ -1,13 +1,12 @@
 """The tables of the paper: machines, tours, navigation, and the comparison of ways to train."""
 
 from ..baselines.published import published_cost
-from . import methods
+from ..data.standard import STANDARD_SETS
+from . import methods, models
 from .rows import Line, Measured, Panel, Report, Row
 from .session import Session
 
 PMSP_SETS = ("pmsp-20x3", "pmsp-20x4", "pmsp-20x5", "pmsp-50x3", "pmsp-50x4", "pmsp-50x5")
-TRAIN_PMSP_50 = 'icdc train pmsp-20 --set "sizes=[[50, 3], [50, 4], [50, 5]]" --set init=pmsp-20 --out runs/pmsp-50'
-TRAIN_ATSP_50 = 'icdc train atsp-20 --set "sizes=[[50]]" --set init=atsp-20 --out runs/atsp-50'
 _SAME = (
     "Costs are means over the test set. The paper prints the symmetric gap, 200·(a − b)/(a + b), on its own draw of "
     "1,000 instances; *gap* is 100·(a − b)/b. *IC/DC, ours* keeps the best solution of a whole trajectory; the paper's "
@@ -29,12 +28,7 @@ def pmsp_table(session: Session) -> Report:
             if large:
                 rows += methods.diffusion(dataset, key, session.samples[-1:], paper=True, trained="pmsp-20x4")
         rows += methods.as_in_the_paper(dataset, "paper-pmsp-50" if large else "paper-pmsp-20", session.samples)
-        if large:
-            trained_at_20 = "IC/DC, ours, trained at 20 jobs"
-            rows += methods.ours(dataset, "pmsp-20", session.samples, "icdc train pmsp-20", trained_at_20)
-            rows += methods.ours(dataset, "pmsp-50", session.samples, TRAIN_PMSP_50)
-        else:
-            rows += methods.ours(dataset, "pmsp-20", session.samples, "icdc train pmsp-20")
+        rows += _ours(session, dataset)
     return Report("Parallel machines: 20 and 50 jobs", [_SAME], session.measure(rows))
 
 
@@ -47,13 +41,10 @@ def atsp_table(session: Session) -> Report:
         for key in methods.TRAINED_WITH:
             rows += methods.diffusion(dataset, key, session.samples[-1:], paper=True)
         rows += methods.as_in_the_paper(dataset, f"paper-{dataset}", session.samples)
-    rows += methods.ours("atsp-20", "atsp-20", session.samples, "icdc train atsp-20")
+        rows += _ours(session, dataset)
     rows += methods.matnet("atsp-50", "matnet-atsp-20", session.samples, "MatNet, trained at 20 cities")
     for key in methods.TRAINED_WITH:
         rows += methods.diffusion("atsp-50", key, session.samples[-1:], paper=True, trained="atsp-20")
-    trained_at_20 = "IC/DC, ours, trained at 20 cities"
-    rows += methods.ours("atsp-50", "atsp-20", session.samples, "icdc train atsp-20", trained_at_20)
-    rows += methods.ours("atsp-50", "atsp-50", session.samples, TRAIN_ATSP_50)
     rows.sort(key=lambda row: row.dataset)
     words = "Distances are integers up to 1,000,000; the paper's tour lengths are these divided by a million."
     return Report("Asymmetric travelling salesman: 20 and 50 cities", [_SAME, words], session.measure(rows))
@@ -70,7 +61,7 @@ def navigation_table(session: Session) -> Report:
         train = "icdc train matnet-navigation-20"
         rows.append(Row(name, words, "matnet", count, "matnet-navigation-20", train, paper_cost=cost))
     counts = (*session.samples, 64) if not session.quick else session.samples
-    ours = methods.ours(name, name, sorted(counts), "icdc train navigation-20")
+    ours = methods.ours(name, name, sorted(counts))
     rows += [_with_cost(row) for row in ours]
     words = (
         "The paper takes its own IC/DC (×64, cost 1.56) for the optimum, so its gaps cannot be set beside ours, which "
@@ -83,16 +74,13 @@ def navigation_table(session: Session) -> Report:
 def training_comparison(session: Session) -> Report:
     """Supervision, reward, both, and none of them: the same diffusion model from other sources of learning."""
     rows: list[Row] = []
-    for dataset, model in (("atsp-20", "atsp-20"), ("pmsp-20x4", "pmsp-20")):
+    for dataset in ("atsp-20", "pmsp-20x4"):
         for paper in (True, False):
             for key in methods.TRAINED_WITH:
                 rows += methods.diffusion(dataset, key, session.samples, paper=paper)
-        rows += methods.as_in_the_paper(dataset, f"paper-{model}", session.samples)
-        rows += [
-            row
-            for row in methods.ours(dataset, model, session.samples, f"icdc train {model}")
-            if "refined" not in row.method
-        ]
+        rows += methods.as_in_the_paper(dataset, f"paper-{models.small(dataset)}", session.samples)
+        ours = methods.ours(dataset, models.small_or_chosen(session, dataset), session.samples)
+        rows += [row for row in ours if "refined" not in row.method]
     measured = session.measure(rows)
     words = (
         "SL clones 128,000 examples solved to proven optimality; RL is the policy gradient through the whole reverse "
@@ -113,6 +101,17 @@ def by_samples(dataset: str, measured: list[Measured]) -> Panel:
         if points:
             lines.append(Line(method, points))
     return Panel(dataset, "samples", "gap to the optimum, %", lines, log_x=True)
+
+
+def _ours(session: Session, dataset: str) -> list[Row]:
+    """Return the rows of the model that `icdc solve` takes, and of the one trained at 20 alone if that is another."""
+    model, small = models.chosen(dataset), models.small(dataset)
+    rows = methods.ours(dataset, model, session.samples)
+    if small != model and session.model_file(small) is not None:
+        spec = STANDARD_SETS[dataset]
+        words = f"IC/DC, ours, trained at 20 {models.ITEMS[spec.problem]} alone"
+        rows += methods.ours(dataset, small, session.samples, words, elsewhere=spec.size[0] != 20)
+    return rows
 
 
 def _with_cost(row: Row) -> Row:

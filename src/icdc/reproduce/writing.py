@@ -7,7 +7,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import torch
 
@@ -15,33 +15,46 @@ from .. import __version__
 from ..evaluation import Summary
 from ..files import write_atomically
 from ..model import card_of
-from .rows import Measured, Panel, Report
+from .rows import Measured, Panel, Report, Row
 from .session import Session
 
 _HEADINGS = (
     "test set", "method", "samples", "instances", "cost", "gap %", "95 % interval", "symmetric gap %",
-    "paper: symmetric gap %", "optimal %", "feasible %", "seconds", "device",
+    "paper: symmetric gap %", "optimal %", "feasible %", "seconds", "device", "how",
 )  # fmt: skip
-_LABELS = ("method", "model", "note", "train", "paper_symmetric_gap", "paper_cost")
+_LABELS = ("method", "model", "how", "note", "train", "paper_symmetric_gap", "paper_cost")
 
 
 def write(folder: Path, name: str, report: Report, session: Session) -> list[Path]:
     """Write a report into a folder; return the files."""
+    command = f"icdc reproduce {name}" + (" --quick" if session.quick else "")
+    return [*write_table(folder, name, report, session, command), *write_figure(folder, name, report)]
+
+
+def write_table(folder: Path, name: str, report: Report, session: Session, command: str) -> list[Path]:
+    """Write the page and the figures in full; `command` is what made them."""
     files = [folder / f"{name}.md", folder / f"{name}.csv"]
-    write_atomically(files[0], as_markdown(name, report, session), make_folder=True)
+    write_atomically(files[0], as_markdown(name, report, session, command), make_folder=True)
     write_atomically(files[1], as_csv(report.rows))
-    if report.panels:
-        figure = draw(report.panels)
-        for ending in ("png", "svg"):
-            buffer = io.BytesIO()
-            # a date inside the file would make two equal pictures differ
-            figure.savefig(buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else None)
-            files.append(folder / f"{name}.{ending}")
-            write_atomically(files[-1], buffer.getvalue())
     return files
 
 
-def as_markdown(name: str, report: Report, session: Session) -> str:
+def write_figure(folder: Path, name: str, report: Report) -> list[Path]:
+    """Write the picture, if the report has one."""
+    if not report.panels:
+        return []
+    figure = draw(report.panels)
+    files = [folder / f"{name}.{ending}" for ending in ("png", "svg")]
+    for path in files:
+        buffer = io.BytesIO()
+        # a date inside the file would make two equal pictures differ
+        dated = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=dated)
+        write_atomically(path, buffer.getvalue())
+    return files
+
+
+def as_markdown(name: str, report: Report, session: Session, command: str) -> str:
     """Return the whole page: words, table, what is missing and how to train it, and how it was made."""
     parts = [f"# {report.title}", *report.words]
     if session.quick:
@@ -58,7 +71,7 @@ def as_markdown(name: str, report: Report, session: Session) -> str:
     if commands:
         parts.append("What is not trained here is trained by (from the folder that holds `runs/`):")
         parts.append("```\n" + "\n".join(commands) + "\n```")
-    parts.append(_made_by(name, report, session))
+    parts.append(_made_by(command, session))
     return "\n\n".join(parts) + "\n"
 
 
@@ -73,9 +86,31 @@ def as_csv(rows: Sequence[Measured]) -> str:
         known: dict[str, Any] = {"dataset": row.dataset, "solver": row.solver, "samples": row.samples}
         if measured.summary is not None:
             known = measured.summary.as_dict()
-        labels = (row.method, row.model, measured.note, row.train.replace("\n", " && "), row.paper, row.paper_cost)
+        train = row.train.replace("\n", " && ")
+        labels = (row.method, row.model, measured.how, measured.note, train, row.paper, row.paper_cost)
         writer.writerow({**known, **dict(zip(_LABELS, labels, strict=True))})
     return buffer.getvalue()
+
+
+def read_csv(text: str) -> list[Measured]:
+    """Return the measured rows of what `as_csv` wrote; those without figures are left out."""
+    rows = []
+    for line in csv.DictReader(text.splitlines()):
+        if not line["seconds"]:
+            continue
+        figures = {name: _value(line[name], hint) for name, hint in get_type_hints(Summary).items()}
+        row = Row(
+            line["dataset"],
+            line["method"],
+            line["solver"].partition(" ")[0],  # the rest says which file the model was
+            int(line["samples"]),
+            line["model"] or None,
+            line["train"].replace(" && ", "\n"),
+            _value(line["paper_symmetric_gap"], float),
+            _value(line["paper_cost"], float),
+        )
+        rows.append(Measured(row, Summary(**figures), how=line["how"]))
+    return rows
 
 
 def draw(panels: Sequence[Panel]) -> Any:
@@ -91,6 +126,8 @@ def draw(panels: Sequence[Panel]) -> Any:
             label = f"{line.label} (paper)" if line.paper else line.label
             axes.plot(*zip(*line.points, strict=True), color=colour, label=label, **look)
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        if panel.ticks:
+            axes.set_xticks(range(len(panel.ticks)), panel.ticks)
         if panel.percent:
             axes.set_yscale("symlog", linthresh=0.1)
             axes.set_ylim(bottom=-0.02)
@@ -111,6 +148,12 @@ def hardware() -> str:
     )
 
 
+def _value(text: str, hint: Any) -> Any:
+    """Read a cell of a CSV as the type of a field; None where it is empty."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
+    return kinds[0](text) if text else None
+
+
 def _cells(measured: Measured, with_cost: bool) -> list[str]:
     row, summary = measured.row, measured.summary
     note = f"**{measured.note}**" if measured.note else ""
@@ -118,7 +161,7 @@ def _cells(measured: Measured, with_cost: bool) -> list[str]:
     if summary is None:
         blank = ["–"] * 4
         head = [row.dataset, row.method, str(row.samples), *blank, "–", _number(row.paper, 2), *blank]
-        return [*head, *paper, note]
+        return [*head, "", *paper, note]
     low, high = summary.gap_low, summary.gap_high
     return [
         row.dataset,
@@ -134,14 +177,14 @@ def _cells(measured: Measured, with_cost: bool) -> list[str]:
         _number(summary.feasible, 1),
         f"{summary.seconds:.2f}",
         summary.device,
+        measured.how,
         *paper,
         note,
     ]
 
 
-def _made_by(name: str, report: Report, session: Session) -> str:
+def _made_by(command: str, session: Session) -> str:
     """Say how the numbers came about: command, seeds, machine, models."""
-    command = f"icdc reproduce {name}" + (" --quick" if session.quick else "")
     lines = [
         f"Made by `{command}`; seed {session.seed} for the solvers, the standard test sets with their own seeds "
         "(`icdc.data.standard`). Gaps are to proven optima; the interval is a 95 % bootstrap over instances; seconds "
