@@ -8,7 +8,7 @@ from . import fused_ends
 from .config import NetworkConfig
 from .edge import EdgeLayer
 from .encoder import Encoding
-from .layers import FeedForward, LayerNorm, TimeEmbedding, head_scores, make_norm
+from .layers import FeedForward, LayerNorm, Linear, TimeEmbedding, head_scores, make_norm
 
 
 class EdgeInput(nn.Module):
@@ -51,7 +51,7 @@ class EdgeOutput(nn.Module):
         self.heads = heads
         self.norm_rows, self.norm_columns = LayerNorm(width), LayerNorm(width)
         self.norm_edges = LayerNorm(edge_width)
-        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.query, self.key = Linear(width, width), Linear(width, width)
         self.mix = FeedForward(edge_width + heads, 2 * edge_width, 1)
 
     def forward(self, rows: Tensor, columns: Tensor, edges: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class EdgeDenoiser(nn.Module):
         width, edge_width = config.width, config.edge_width
         self.input = EdgeInput(channels, edge_width, config.relations_in_denoiser)
         self.time = TimeEmbedding(width)
-        self.time_maps = nn.ModuleList(nn.Linear(width, width) for _ in range(config.denoiser_layers))
+        self.time_maps = nn.ModuleList(Linear(width, width) for _ in range(config.denoiser_layers))
         self.layers = nn.ModuleList(
             EdgeLayer(width, config.heads, edge_width, config.feed_forward) for _ in range(config.denoiser_layers)
         )

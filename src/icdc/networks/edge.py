@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from . import fused, fused_attention, fused_nodes, tiled
 from .fused_means import relu_means
-from .layers import FeedForward, LayerNorm, attend, gelu, head_scores
+from .layers import FeedForward, LayerNorm, Linear, attend, gelu, head_scores
 from .tiled import Mixed
 
 
@@ -61,8 +61,8 @@ class EdgeLayer(nn.Module):
         self.query_value = nn.Linear(width, 2 * width, bias=False)
         self.key_value = nn.Linear(width, 2 * width, bias=False)
         self.mixer = EdgeMixer(edge_width, heads)
-        self.out_rows = nn.Linear(width + edge_width, width)
-        self.out_columns = nn.Linear(width + edge_width, width)
+        self.out_rows = Linear(width + edge_width, width)
+        self.out_columns = Linear(width + edge_width, width)
         self.norm_rows_2, self.norm_columns_2 = LayerNorm(width), LayerNorm(width)
         self.feed_rows = FeedForward(width, feed_forward * width)
         self.feed_columns = FeedForward(width, feed_forward * width)
