@@ -16,10 +16,10 @@ from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.reproduce import TARGETS, models, reproduce
 from icdc.reproduce.ablations import TRAINING
-from icdc.reproduce.generalisation import plain_gap
 from icdc.reproduce.methods import train_commands
 from icdc.reproduce.rows import Measured, Row
 from icdc.reproduce.session import NOT_TRAINED, Session
+from icdc.reproduce.sizes import plain_gap
 from icdc.reproduce.wording import how, settled
 from icdc.reproduce.writing import as_csv, read_csv
 from icdc.training.config import parse_override, presets, read_settings

@@ -6,9 +6,9 @@ from pathlib import Path
 from ..errors import UsageError
 from ..outcomes import OutcomeFile
 from .ablations import ablations
-from .generalisation import generalisation
 from .rows import Report
 from .session import Session
+from .sizes import generalisation
 from .steps import sampling_steps
 from .tables import atsp_table, navigation_table, pmsp_table, training_comparison
 from .writing import write

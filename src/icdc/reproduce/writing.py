@@ -131,6 +131,7 @@ def draw(panels: Sequence[Panel]) -> Any:
         if panel.percent:
             axes.set_yscale("symlog", linthresh=0.1)
             axes.set_ylim(bottom=-0.02)
+            axes.yaxis.set_major_formatter("{x:g}")
         if panel.log_x:
             axes.set_xscale("log", base=2)
         axes.grid(alpha=0.3)
