@@ -4,21 +4,33 @@ python benchmarks/model_cards.py
 """
 
 import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from icdc.baselines.published import published
+from icdc.data.standard import STANDARD_SETS
 from icdc.files import write_atomically
 from icdc.model import available, card_of, models_folder
+from icdc.problems import get_problem
+from icdc.reproduce.sizes import plain_gap
+from icdc.reproduce.wording import how
+from icdc.solving.solver import UNTUNED
 
+WAYS = ("chain", "refined", "last sample")
+README_SETS = (
+    "atsp-20", "atsp-50", "atsp-100", "navigation-20", "pmsp-20x3", "pmsp-20x4", "pmsp-20x5", "pmsp-50x3", "pmsp-50x4",
+    "pmsp-50x5", "pmsp-100x5", "pmsp-100x10",
+)  # fmt: skip
+"""The sets that the README shows, where a card has results for them; the page shows all."""
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 INTRODUCTION = """# The shipped models
 
 Written by `python benchmarks/model_cards.py` from the cards inside the model files; the results come from
-`benchmarks/ship.py`, on the standard test sets (1,000 instances each, references proven optimal, seeds in
-`icdc.data.standard`). The gap is 100 · (mean cost − mean optimum) / mean optimum, with a bootstrap 95 % confidence
-interval over instances.
+`benchmarks/ship.py`, on the standard test sets (references proven optimal, seeds in `icdc.data.standard`). The gap is
+100 · (mean cost − mean optimum) / mean optimum, with a bootstrap 95 % confidence interval over instances.
 
 ×n is n independent trajectories of 20 network passes. **chain**: the best solution decoded anywhere along each
 trajectory; *decodes* solutions are decoded from every pass, and how they are was chosen on validation data. **last
@@ -28,10 +40,21 @@ device named, which other runs shared at the time.
 """
 
 
-def options_in_words(options: dict[str, Any]) -> str:
-    """Return the settings of a row in a few words."""
-    reverse, order = options.get("reverse", "fresh"), options.get("order", "rule")
-    return f"{reverse}, {order} order, T = {options['temperature']:g}, decodes {options.get('decodes', 1)}"
+def options_in_words(options: Mapping[str, Any]) -> str:
+    """Return the settings of a row in a few words; the way says whether the last sample is alone."""
+    given = {name: value for name, value in options.items() if name not in ("refine", "keep")}
+    return how(replace(UNTUNED, **given), options.get("refine", 0))
+
+
+def sizes_in_words(problem: str, sizes: Iterable[Iterable[int]]) -> str:
+    """Return the sizes a model was trained on, each once and in order, with what they count."""
+    known = ", ".join(" × ".join(map(str, size)) for size in sorted({tuple(size) for size in sizes}))
+    return f"{known} {' × '.join(get_problem(problem).size_names)}"
+
+
+def by_size(name: str) -> tuple[str, tuple[int, ...]]:
+    """Return what standard sets are ordered by."""
+    return STANDARD_SETS[name].problem, STANDARD_SETS[name].size
 
 
 def section(name: str) -> str:
@@ -39,28 +62,29 @@ def section(name: str) -> str:
     card = card_of(name)
     training = card["training"]
     size = (models_folder() / f"{name}.safetensors").stat().st_size / 1e6
-    sizes = ", ".join(" × ".join(map(str, known)) for known in card["sizes"])
+    trained_on = sizes_in_words(card["problem"], card["sizes"])
+    init = card["settings"].get("init")
+    start = f", from the weights of `{init}`" if init else ""
     shared = f" ({training['shared']})" if "shared" in training else ""
     network = card["settings"]["model"]["network"]
     lines = [
         f"## {name}",
         "",
-        f"- **For**: {card['problem']}, {sizes}. {size:.1f} MB, half precision.",
+        f"- **For**: {card['problem']}, {trained_on}. {size:.1f} MB, half precision.",
         f"- **Learned from**: {card['data']}.",
         f"- **Training**: `icdc train {name} --time-limit {training['seconds']:.0f} --seed {training['seed']}`: "
-        f"{training['rounds']} rounds, {training['seconds']:.0f} s on one {training['hardware']}{shared}.",
+        f"{training['rounds']} rounds, {training['seconds']:.0f} s on one {training['hardware']}{shared}{start}.",
         f"- **Network**: {network['encoder_layers']} + {network['denoiser_layers']} layers, width {network['width']}, "
         f"edge width {network['edge_width']}, {network['heads']} heads; "
         f"T = {card['settings']['model']['diffusion']['steps']}.",
         f"- **Not for**: {card['not_for']}.",
         "",
-        "| set | way | samples | gap % | 95 % interval | optimal % | seconds | device | how |",
-        "| --- | --- | ---: | ---: | --- | ---: | ---: | --- | --- |",
+        "| set | instances | way | samples | gap % | 95 % interval | optimal % | seconds | device | how |",
+        "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: | --- | --- |",
     ]
-    order = {"chain": 0, "refined": 1, "last sample": 2}
-    for row in sorted(card["results"], key=lambda r: (r["set"], order[r["way"]], r["samples"])):
+    for row in sorted(card["results"], key=lambda r: (by_size(r["set"]), WAYS.index(r["way"]), r["samples"])):
         lines.append(
-            f"| {row['set']} | {row['way']} | ×{row['samples']} | {row['gap']:.4f} "
+            f"| {row['set']} | {row['instances']:,} | {row['way']} | ×{row['samples']} | {row['gap']:.4f} "
             f"| {row['gap_low'] + 0.0:.4f} – {row['gap_high']:.4f} | {row['optimal']:.1f} | {row['seconds']:.1f} "
             f"| {row['device']} | {options_in_words(row['options'])} |"
         )
@@ -72,27 +96,33 @@ def summary() -> str:
     counts = (1, 8, 32, 128)
     heads = " | ".join(f"×{count}" for count in counts)
     lines = [f"| gap to the optimum, % | | {heads} |", "| --- | --- |" + " ---: |" * len(counts)]
-    for name in available():
-        rows = {(r["set"], r["way"], r["samples"]): r for r in card_of(name)["results"]}
-        for dataset in sorted({key[0] for key in rows}):
-            for way in ("chain", "last sample"):
-                cells = [rows.get((dataset, way, count)) for count in counts]
-                shown = " | ".join("–" if cell is None else _short(cell["gap"]) for cell in cells)
-                if any(cells):
-                    lines.append(f"| {dataset} | `{name}`, {way} | {shown} |")
-            paper = [published(dataset, "icdc", count) for count in counts]
-            if any(value is not None for value in paper):
-                shown = " | ".join("–" if value is None else _short(plain(value)) for value in paper)
-                lines.append(f"| | the paper | {shown} |")
+    gaps = {
+        (row["set"], name, row["way"], row["samples"]): float(row["gap"])
+        for name in available()
+        for row in card_of(name).get("results", [])
+    }
+    for dataset in README_SETS:
+        named = [
+            (f"`{name}`, {way}", [gaps.get((dataset, name, way, count)) for count in counts])
+            for name in available()
+            for way in ("chain", "last sample")
+        ]
+        shown = [(words, values) for words, values in named if any(value is not None for value in values)]
+        if not shown:
+            continue
+        paper = [published(dataset, "icdc", count) for count in counts]
+        if any(value is not None for value in paper):
+            shown.append(("the paper", [None if value is None else plain_gap(value) for value in paper]))
+        count = STANDARD_SETS[dataset].count
+        title = dataset if count == 1000 else f"{dataset} ({count} instances)"
+        for place, (words, values) in enumerate(shown):
+            lines.append(f"| {'' if place else title} | {words} | {' | '.join(map(_short, values))} |")
     return "\n".join(lines)
 
 
-def plain(symmetric: float) -> float:
-    """Return the plain gap in % that a symmetric gap in % stands for."""
-    return 100 * 2 * symmetric / (200 - symmetric)
-
-
-def _short(gap: float) -> str:
+def _short(gap: float | None) -> str:
+    if gap is None:
+        return "–"
     digits = 2 if gap >= 0.1 else 3 if gap >= 0.01 else 4
     return f"{gap + 0.0:.{digits}f}"
 
