@@ -234,3 +234,15 @@ def test_the_card_advises_for_sizes_it_knows() -> None:
     assert solver.options_for(model, (5,), 8).decodes == 2
     assert solver.options_for(model, (5,), 100).reverse == "independent"
     assert solver.options_for(model, (6,), 100).reverse == "fresh"
+
+
+def test_large_matrices_get_fewer_steps_unless_the_card_or_the_caller_says_otherwise() -> None:
+    """Above a number of elements a pass of the network is what costs: fewer of them, more decodes of each."""
+    model = setting("atsp", (5,))[0]
+    solver = DiffusionSolver(model)
+    small, large = solver.options_for(model, (50,), 1), solver.options_for(model, (100,), 1)
+    assert large.steps < small.steps
+    assert large.decodes > small.decodes
+    model.card = {"sizes": [[100]], "solving": [{"samples": 1, "options": {"steps": 17}}]}
+    assert solver.options_for(model, (100,), 1).steps == 17
+    assert DiffusionSolver(model, steps=3).options_for(model, (100,), 1).steps == 3
