@@ -34,47 +34,53 @@ def supports(edges: Tensor, width: int, heads: int) -> bool:
 
 
 @fused._jit
-def _place(rows, columns, R: constexpr, C: constexpr):
-    """Return offsets and mask (R, C) of the entries of a matrix of rows × columns."""
-    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
-    return i * columns + j, (i < rows) & (j < columns)
+def _cells(own, other, own_stride, other_stride, OWN: constexpr, OTHER: constexpr):
+    """Return offsets and mask (OWN, OTHER) of the entries of a matrix, or of its transpose."""
+    i, j = tl.arange(0, OWN)[:, None], tl.arange(0, OTHER)[None, :]
+    return i * own_stride + j * other_stride, (i < own) & (j < other)
+
+
+@fused._jit
+def _head(instance, head, count, PAD: constexpr, WIDTH: constexpr, DIM: constexpr):
+    """Return offsets and mask (PAD, DIM) of one head in (N, count, WIDTH)."""
+    item, place = tl.arange(0, PAD)[:, None], tl.arange(0, DIM)[None, :]
+    return (instance * count + item) * WIDTH + head * DIM + place, (item < count) & (place < DIM)
 
 
 @fused._jit
 def _half(instance, head, count, PAD: constexpr, WIDTH: constexpr, DIM: constexpr):
     """Return offsets and mask (PAD, DIM) of one head in the first half of (N, count, 2 · WIDTH)."""
-    item = tl.arange(0, PAD)
-    place = (instance * count + item)[:, None] * (2 * WIDTH) + head * DIM + tl.arange(0, DIM)[None, :]
-    return place, (item < count)[:, None] & (tl.arange(0, DIM) < DIM)[None, :]
+    item, place = tl.arange(0, PAD)[:, None], tl.arange(0, DIM)[None, :]
+    return (instance * count + item) * (2 * WIDTH) + head * DIM + place, (item < count) & (place < DIM)
 
 
 @fused._jit
 def _scores(
     rows_in, columns_in, scores, rows, columns, scale,
-    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, R: constexpr, C: constexpr,
+    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, OWN: constexpr, OTHER: constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     instance, head = program // HEADS, program % HEADS
-    place, inside = _half(instance, head, rows, R, WIDTH, DIM)
+    place, inside = _half(instance, head, rows, OWN, WIDTH, DIM)
     query = tl.load(rows_in + place, mask=inside, other=0.0)
-    place, inside = _half(instance, head, columns, C, WIDTH, DIM)
+    place, inside = _half(instance, head, columns, OTHER, WIDTH, DIM)
     key = tl.load(columns_in + place, mask=inside, other=0.0)
     result = tl.dot(query, tl.trans(key), input_precision="ieee") * scale
-    cell, inside = _place(rows, columns, R, C)
+    cell, inside = _cells(rows, columns, columns, 1, OWN, OTHER)
     tl.store(scores + program * rows * columns + cell, result.to(scores.dtype.element_ty), mask=inside)
 
 
 @fused._jit
 def _scores_backward(
     grad_scores, rows_in, columns_in, grad_rows, grad_columns, rows, columns, scale,
-    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, R: constexpr, C: constexpr,
+    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, OWN: constexpr, OTHER: constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     instance, head = program // HEADS, program % HEADS
-    cell, inside = _place(rows, columns, R, C)
+    cell, inside = _cells(rows, columns, columns, 1, OWN, OTHER)
     grad = tl.load(grad_scores + program * rows * columns + cell, mask=inside, other=0.0)
-    at_rows, row_inside = _half(instance, head, rows, R, WIDTH, DIM)
-    at_columns, column_inside = _half(instance, head, columns, C, WIDTH, DIM)
+    at_rows, row_inside = _half(instance, head, rows, OWN, WIDTH, DIM)
+    at_columns, column_inside = _half(instance, head, columns, OTHER, WIDTH, DIM)
     key = tl.load(columns_in + at_columns, mask=column_inside, other=0.0)
     result = tl.dot(grad.to(key.dtype), key, input_precision="ieee") * scale
     tl.store(grad_rows + at_rows, result.to(grad_rows.dtype.element_ty), mask=row_inside)
@@ -84,95 +90,77 @@ def _scores_backward(
 
 
 @fused._jit
-def _softmax(logits, inside, AXIS: constexpr):
-    """Return the softmax (R, C) along an axis; 0 beyond the matrix."""
+def _softmax(logits, inside):
+    """Return the softmax of each row of logits (own, other); 0 beyond the matrix."""
     logits = tl.where(inside, logits.to(tl.float32), -1e30)
-    weights = tl.exp(logits - tl.max(logits, AXIS, keep_dims=True))
-    weights = tl.where(inside, weights, 0.0)
-    total = tl.sum(weights, AXIS, keep_dims=True)
+    weights = tl.where(inside, tl.exp(logits - tl.max(logits, 1, keep_dims=True)), 0.0)
+    total = tl.sum(weights, 1, keep_dims=True)
     return weights / tl.where(total > 0.0, total, 1.0)
 
 
 @fused._jit
 def _attend(
-    logits, rows_in, columns_in, to_rows, to_columns, rows, columns,
-    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, R: constexpr, C: constexpr,
+    logits, others, gathered, own, other, own_stride, other_stride, first_head,
+    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, OWN: constexpr, OTHER: constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     instance, head = program // HEADS, program % HEADS
-    cell, inside = _place(rows, columns, R, C)
-    first = logits + (instance * 2 * HEADS + head) * rows * columns
-    second = first + HEADS * rows * columns
-    at_rows, row_inside = _half(instance, head, rows, R, WIDTH, DIM)
-    at_columns, column_inside = _half(instance, head, columns, C, WIDTH, DIM)
-    values = tl.load(columns_in + WIDTH + at_columns, mask=column_inside, other=0.0)
-    weights = _softmax(tl.load(first + cell, mask=inside, other=0.0), inside, 1).to(values.dtype)
-    result = tl.dot(weights, values, input_precision="ieee")
-    # the outputs are half as wide as the inputs
-    place = at_rows - (instance * rows + tl.arange(0, R))[:, None] * WIDTH
-    tl.store(to_rows + place, result.to(to_rows.dtype.element_ty), mask=row_inside)
-    values = tl.load(rows_in + WIDTH + at_rows, mask=row_inside, other=0.0)
-    weights = _softmax(tl.load(second + cell, mask=inside, other=0.0), inside, 0).to(values.dtype)
-    result = tl.dot(tl.trans(weights), values, input_precision="ieee")
-    place = at_columns - (instance * columns + tl.arange(0, C))[:, None] * WIDTH
-    tl.store(to_columns + place, result.to(to_columns.dtype.element_ty), mask=column_inside)
+    cell, inside = _cells(own, other, own_stride, other_stride, OWN, OTHER)
+    cell += (instance * 2 * HEADS + first_head + head) * own * other
+    at, there = _half(instance, head, other, OTHER, WIDTH, DIM)
+    values = tl.load(others + WIDTH + at, mask=there, other=0.0)
+    weights = _softmax(tl.load(logits + cell, mask=inside, other=0.0), inside)
+    result = tl.dot(weights.to(values.dtype), values, input_precision="ieee")
+    at, here = _head(instance, head, own, OWN, WIDTH, DIM)
+    tl.store(gathered + at, result.to(gathered.dtype.element_ty), mask=here)
 
 
 @fused._jit
 def _attend_backward(
-    logits, rows_in, columns_in, from_rows, from_columns, grad_logits, grad_rows, grad_columns, rows, columns,
-    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, R: constexpr, C: constexpr,
+    logits, others, grad_gathered, grad_logits, grad_others, own, other, own_stride, other_stride, first_head,
+    HEADS: constexpr, WIDTH: constexpr, DIM: constexpr, OWN: constexpr, OTHER: constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     instance, head = program // HEADS, program % HEADS
-    cell, inside = _place(rows, columns, R, C)
-    first = (instance * 2 * HEADS + head) * rows * columns + cell
-    second = first + HEADS * rows * columns
-    at_rows, row_inside = _half(instance, head, rows, R, WIDTH, DIM)
-    at_columns, column_inside = _half(instance, head, columns, C, WIDTH, DIM)
-
-    weights = _softmax(tl.load(logits + first, mask=inside, other=0.0), inside, 1)
-    place = at_rows - (instance * rows + tl.arange(0, R))[:, None] * WIDTH
-    grad = tl.load(from_rows + place, mask=row_inside, other=0.0)
-    values = tl.load(columns_in + WIDTH + at_columns, mask=column_inside, other=0.0)
+    cell, inside = _cells(own, other, own_stride, other_stride, OWN, OTHER)
+    cell += (instance * 2 * HEADS + first_head + head) * own * other
+    at, here = _head(instance, head, own, OWN, WIDTH, DIM)
+    grad = tl.load(grad_gathered + at, mask=here, other=0.0)
+    at, there = _half(instance, head, other, OTHER, WIDTH, DIM)
+    values = tl.load(others + WIDTH + at, mask=there, other=0.0)
+    weights = _softmax(tl.load(logits + cell, mask=inside, other=0.0), inside)
+    to_values = tl.dot(tl.trans(weights.to(grad.dtype)), grad, input_precision="ieee")
+    tl.store(grad_others + WIDTH + at, to_values.to(grad_others.dtype.element_ty), mask=there)
     to_weights = tl.dot(grad, tl.trans(values), input_precision="ieee")
     along = tl.sum(weights * to_weights, 1, keep_dims=True)
     result = (weights * (to_weights - along)).to(grad_logits.dtype.element_ty)
-    tl.store(grad_logits + first, result, mask=inside)
-    to_values = tl.dot(tl.trans(weights.to(grad.dtype)), grad, input_precision="ieee")
-    tl.store(grad_columns + WIDTH + at_columns, to_values.to(grad_columns.dtype.element_ty), mask=column_inside)
-
-    weights = _softmax(tl.load(logits + second, mask=inside, other=0.0), inside, 0)
-    place = at_columns - (instance * columns + tl.arange(0, C))[:, None] * WIDTH
-    grad = tl.load(from_columns + place, mask=column_inside, other=0.0)
-    values = tl.load(rows_in + WIDTH + at_rows, mask=row_inside, other=0.0)
-    to_weights = tl.dot(values, tl.trans(grad), input_precision="ieee")
-    along = tl.sum(weights * to_weights, 0, keep_dims=True)
-    result = (weights * (to_weights - along)).to(grad_logits.dtype.element_ty)
-    tl.store(grad_logits + second, result, mask=inside)
-    to_values = tl.dot(weights.to(grad.dtype), grad, input_precision="ieee")
-    tl.store(grad_rows + WIDTH + at_rows, to_values.to(grad_rows.dtype.element_ty), mask=row_inside)
+    tl.store(grad_logits + cell, result, mask=inside)
 
 
-def _run(kernel: Any, heads: int, rows_in: Tensor, columns_in: Tensor, *arguments: Any) -> None:
-    """Launch a kernel for every head of every instance; sizes and scale are the last of its `arguments`."""
-    count, rows, double = rows_in.shape
-    columns, width = columns_in.shape[1], double // 2
-    padded = [max(16, triton.next_power_of_2(size)) for size in (rows, columns)]
+def _run(kernel: Any, heads: int, width: int, own: int, other: int, *arguments: Any) -> None:
+    """Launch a kernel for every head of every instance, on matrices of own × other entries."""
+    count = len(arguments[0])
+    padded = [max(16, triton.next_power_of_2(size)) for size in (own, other)]
     if count:
-        with torch.cuda.device_of(rows_in):
+        with torch.cuda.device_of(arguments[0]):
             kernel[(count * heads,)](
-                *arguments, HEADS=heads, WIDTH=width, DIM=width // heads, R=padded[0], C=padded[1],
-                num_warps=min(8, max(1, padded[0] * padded[1] // 512)),
+                *arguments, HEADS=heads, WIDTH=width, DIM=width // heads, OWN=padded[0], OTHER=padded[1],
+                num_warps=min(8, max(1, padded[0] * padded[1] // 1024)),
             )  # fmt: skip
+
+
+def _sides(rows: int, columns: int, heads: int) -> list[tuple[int, ...]]:
+    """Return for rows and for columns: how many they are, how many the others, strides of both, and the first head."""
+    return [(rows, columns, columns, 1, 0), (columns, rows, 1, columns, heads)]
 
 
 @torch.library.custom_op("icdc::edge_scores", mutates_args=())
 def scores(rows_in: Tensor, columns_in: Tensor, heads: int) -> Tensor:
     """Return scaled dot products (N, heads, R, C) of queries and keys, the first halves of (N, R | C, 2d)."""
     result: Tensor = _like_scores(rows_in, columns_in, heads)
-    sizes = rows_in.shape[1], columns_in.shape[1], (rows_in.shape[2] // 2 // heads) ** -0.5
-    _run(_scores, heads, rows_in, columns_in, rows_in, columns_in, result, *sizes)
+    (rows, columns), width = result.shape[2:], rows_in.shape[2] // 2
+    scale = (width // heads) ** -0.5
+    _run(_scores, heads, width, rows, columns, rows_in, columns_in, result, rows, columns, scale)
     return result
 
 
@@ -185,8 +173,9 @@ def _like_scores(rows_in: Tensor, columns_in: Tensor, heads: int) -> Tensor:
 def attend(logits: Tensor, rows_in: Tensor, columns_in: Tensor) -> tuple[Tensor, Tensor]:
     """Return what rows (N, R, d) and columns (N, C, d) gather from each other's values by logits."""
     results: tuple[Tensor, Tensor] = _like_attended(logits, rows_in, columns_in)
-    sizes = rows_in.shape[1], columns_in.shape[1]
-    _run(_attend, logits.shape[1] // 2, rows_in, columns_in, logits, rows_in, columns_in, *results, *sizes)
+    heads, (rows, columns), width = logits.shape[1] // 2, logits.shape[2:], rows_in.shape[2] // 2
+    for sizes, others, result in zip(_sides(rows, columns, heads), (columns_in, rows_in), results, strict=True):
+        _run(_attend, heads, width, *sizes[:2], logits, others, result, *sizes)
     return results
 
 
@@ -203,9 +192,10 @@ def _attend_gradient(
 ) -> Tensor:  # fmt: skip
     """Return the gradient of the logits, and write those of the values into the second halves."""
     grad_logits = torch.empty_like(logits)
-    tensors = logits, rows_in, columns_in, from_rows, from_columns, grad_logits, grad_rows, grad_columns
-    sizes = rows_in.shape[1], columns_in.shape[1]
-    _run(_attend_backward, logits.shape[1] // 2, rows_in, columns_in, *tensors, *sizes)
+    heads, (rows, columns), width = logits.shape[1] // 2, logits.shape[2:], rows_in.shape[2] // 2
+    of_rows, of_columns = (columns_in, from_rows, grad_columns), (rows_in, from_columns, grad_rows)
+    for sizes, (others, grad, grad_others) in zip(_sides(rows, columns, heads), (of_rows, of_columns), strict=True):
+        _run(_attend_backward, heads, width, *sizes[:2], logits, others, grad, grad_logits, grad_others, *sizes)
     return grad_logits
 
 
@@ -219,10 +209,10 @@ def _scores_gradient(
     grad_scores: Tensor, rows_in: Tensor, columns_in: Tensor, grad_rows: Tensor, grad_columns: Tensor
 ) -> None:
     """Write the gradients of queries and keys into the first halves."""
-    heads = grad_scores.shape[1]
-    sizes = rows_in.shape[1], columns_in.shape[1], (rows_in.shape[2] // 2 // heads) ** -0.5
+    _, heads, rows, columns = grad_scores.shape
+    width = rows_in.shape[2] // 2
     tensors = grad_scores, rows_in, columns_in, grad_rows, grad_columns
-    _run(_scores_backward, heads, rows_in, columns_in, *tensors, *sizes)
+    _run(_scores_backward, heads, width, rows, columns, *tensors, rows, columns, (width // heads) ** -0.5)
 
 
 class _EdgeAttention(torch.autograd.Function):

@@ -1,12 +1,10 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs
 # (triton reads the annotations of its kernels, and knows no others than constexpr)
-"""The means of relu(edges) over columns and over rows in one pass over the edge state, and their gradient in one.
+"""The means of relu(edges) over columns and over rows in one kernel, and their gradient in one.
 
-Written as two reductions, a compiler reads the largest tensor of the network twice, and badly: the axes it sums
-over are not the ones that lie side by side in memory. Here one program walks over the rows of one instance, every
-warp over its own: neighbouring threads hold neighbouring channels, and columns lie first in a thread's registers,
-then across its warp, so that the mean of a row never leaves the warp. Sums over rows meet once, at the end. Where
-the sums of all columns do not fit a thread's registers, programs share an instance by its channels.
+A program holds the running sums of some rows, or of some columns, and walks along the other axis: neighbouring
+threads read neighbouring channels, and nothing is ever exchanged between threads. Programs of both kinds take turns,
+so that those of one instance run at the same time and the second finds its edges in the cache.
 """
 
 from typing import Any
@@ -24,41 +22,27 @@ try:
 except ImportError:  # a build of torch without a GPU comes without triton
     triton, constexpr = None, int
 
-WIDEST = 256
-"""Columns of an instance whose running sums still fit a program's registers."""
-SUMS = 64  # running sums of a thread
+BLOCK = 32
+"""Rows or columns of a program."""
 
 
 @fused._jit
-def _means(
-    edges, row_means, column_means, rows, columns,
-    ROWS: constexpr, GROUPS: constexpr, LANES: constexpr, SPAN: constexpr, WIDTH: constexpr,
-):  # fmt: skip
-    parts: constexpr = WIDTH // SPAN
-    instance = (tl.program_id(0) // parts).to(tl.int64)
-    channel = (tl.program_id(0) % parts) * SPAN + tl.arange(0, SPAN)
-    # the order of the axes decides where they lie: the last and first across a warp, then warps, then registers
-    lane = tl.arange(0, LANES)
-    column = lane[:, None, None, None] + (tl.arange(0, GROUPS) * LANES)[None, None, :, None]
-    cell = column * WIDTH + channel[None, None, None, :]
-    edges += instance * rows * columns * WIDTH
-    row_means += instance * rows * WIDTH
-    total = tl.zeros((LANES, ROWS, GROUPS, SPAN), tl.float32)
-    for start in range(0, rows, ROWS):
-        row = start + tl.arange(0, ROWS)
-        inside = (column < columns) & (row < rows)[None, :, None, None]
-        tile = tl.load(edges + row[None, :, None, None] * (columns * WIDTH) + cell, mask=inside, other=0.0)
-        tile = tl.maximum(tile.to(tl.float32), 0.0)
-        total += tile
-        mean = tl.sum(tl.sum(tile, 2), 0, keep_dims=True) * (1.0 / columns)
-        mean = tl.broadcast_to(mean, (LANES, ROWS, SPAN)).to(row_means.dtype.element_ty)
-        # written by the threads that hold it, where a smaller tensor would first move between warps
-        at = row_means + (row * WIDTH)[None, :, None] + channel[None, None, :] + lane[:, None, None] * 0
-        tl.store(at, mean, mask=(row < rows)[None, :, None] & (lane == 0)[:, None, None])
-    column = lane[:, None, None] + (tl.arange(0, GROUPS) * LANES)[None, :, None]
-    result = (tl.sum(total, 1) * (1.0 / rows)).to(column_means.dtype.element_ty)
-    at = column_means + instance * columns * WIDTH + column * WIDTH + channel[None, None, :]
-    tl.store(at, result, mask=column < columns)
+def _means(edges, row_means, column_means, rows, columns, row_total, column_total, BLOCK: constexpr, WIDTH: constexpr):
+    item = (tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+    if tl.program_id(0) % 2 == 0:
+        first, stride, length, total, result = item * columns, 1, columns, row_total, row_means
+    else:
+        first = item // columns * (rows * columns) + item % columns
+        stride, length, total, result = columns, rows, column_total, column_means
+    inside = (item < total)[:, None]
+    channel = tl.arange(0, WIDTH)[None, :]
+    at = edges + first[:, None] * WIDTH + channel
+    sums = tl.zeros((BLOCK, WIDTH), tl.float32)
+    for place in tl.range(0, length, loop_unroll_factor=4):
+        tile = tl.load(at + place * stride * WIDTH, mask=inside, other=0.0)
+        sums += tl.maximum(tile.to(tl.float32), 0.0)
+    mean = (sums * (1.0 / length)).to(row_means.dtype.element_ty)
+    tl.store(result + item[:, None] * WIDTH + channel, mean, mask=inside)
 
 
 @fused._jit
@@ -85,7 +69,7 @@ def supports(edges: Tensor) -> bool:
     """Return whether the kernels take such an edge state (N, R, C, c)."""
     kinds = (torch.bfloat16, torch.float16)
     width = edges.shape[-1]
-    fits = width & (width - 1) == 0 and edges.shape[2] <= WIDEST and width <= 256
+    fits = width & (width - 1) == 0 and width <= 256
     return (edges.dtype in kinds or fused.INTERPRETED) and fits and fused.available(edges.device)
 
 
@@ -97,20 +81,11 @@ def means(edges: Tensor) -> tuple[Tensor, Tensor]:
     count, rows, columns, width = edges.shape
     row_means, column_means = _like_outputs(edges)
     if edges.numel():
-        # a thread reads 8 channels at once; `lanes` columns lie across a warp
-        span, padded = min(width, 64), triton.next_power_of_2(columns)
-        while span > 8 and max(padded, 256 // span) * span > 32 * SUMS:
-            span //= 2
-        lanes = min(32, 256 // span)
-        groups = max(1, padded // lanes)
-        warps = 8 if rows > 64 else 4
-        tall = warps * max(1, SUMS // (8 * groups))  # few columns: a warp takes several rows at once
-        tall = min(tall, max(warps, triton.next_power_of_2(rows)))
+        totals = count * rows, count * columns
         with torch.cuda.device_of(edges):
-            _means[(count * (width // span),)](
-                edges, row_means, column_means, rows, columns, ROWS=tall, GROUPS=groups, LANES=lanes, SPAN=span,
-                WIDTH=width, num_warps=warps,
-            )  # fmt: skip
+            _means[(2 * triton.cdiv(max(totals), BLOCK),)](
+                edges, row_means, column_means, rows, columns, *totals, BLOCK=BLOCK, WIDTH=width, num_warps=4
+            )
     return row_means, column_means
 
 

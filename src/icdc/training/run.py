@@ -25,6 +25,8 @@ from .learner import Weights
 
 REPORT_SECONDS = 5.0
 CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SHARE = 0.05
+"""Most of a run's time that goes into writing its state: a large one is written less often."""
 
 NOT_FOR = (
     "sizes and kinds of matrices it was not trained on, where answers are feasible but further from the optimum; "
@@ -123,6 +125,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         log = MetricsLog(self.out if self.ranks.leads else None, rounds if self.resume else None)
         clock = Clock(before)
         reported = saved = clock.seconds()
+        pause = CHECKPOINT_SECONDS
         while (fraction := self._fraction(rounds, clock.seconds())) < 1.0:
             self._round(rounds, fraction)
             rounds += 1
@@ -135,9 +138,10 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
                 with clock.paused():
                     if callback is not None and self.ranks.leads:
                         callback(progress)
-            if now - saved >= CHECKPOINT_SECONDS:
-                saved = now
+            if now - saved >= pause:
                 self._save(rounds, now)
+                saved = clock.seconds()
+                pause = max(CHECKPOINT_SECONDS, (saved - now) / CHECKPOINT_SHARE)
         self._save(rounds, clock.seconds())
         return self._finished(rounds, clock.seconds())
 
