@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from icdc.learned.matnet import MatNet, MatNetNetworkConfig
 from icdc.model import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
@@ -22,6 +23,7 @@ FEW = {"atsp": ("atsp-10", "atsp-20"), "pmsp": ("pmsp-20x3", "pmsp-100x10")}
 def benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the script on one instance of a few sets, and return its table."""
     monkeypatch.setattr("icdc.reproduce.sizes.SETS", FEW)
+    monkeypatch.setattr("icdc.evaluation._warm_up", lambda dataset, solver: None)  # time is not asked here
 
     def run(*arguments: str) -> list[dict[str, str]]:
         settings = [
@@ -72,6 +74,14 @@ def test_rows_join_and_nothing_is_run_twice(benchmark: Any, tmp_path: Path, monk
     assert benchmark("--model", tours, "--refine", "1") == measured
     for ending in ("md", "png", "svg"):
         assert (tmp_path / f"generalisation.{ending}").stat().st_size > 100
+
+
+def test_matnet_beside(benchmark: Any, tmp_path: Path) -> None:
+    small = MatNetNetworkConfig(width=32, heads=2, layers=1, feed_forward=16, mixer_width=4, one_hots=20)
+    MatNet(get_problem("atsp"), small, card={"training": {}}).save(tmp_path / "matnet-atsp-20" / "model.safetensors")
+    rows = benchmark("--matnet", "matnet-atsp-20", "--refine", "1")
+    assert [row["method"] for row in rows] == ["matnet-atsp-20"] * 2
+    assert all(row["feasible"] == "100.0" and row["how"] == "" for row in rows)
 
 
 def test_problems_without_several_sizes_are_refused(benchmark: Any, tmp_path: Path) -> None:

@@ -104,6 +104,25 @@ def test_without_the_small_models_the_mixed_ones_answer(shipped: Path, tmp_path:
     assert models.small_or_chosen(session, "pmsp-20x3") == "pmsp"
 
 
+@pytest.mark.parametrize("name", ["pmsp-table", "generalisation"])
+def test_mixed_models_take_their_rows(
+    name: str, shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("icdc.reproduce.methods.CLASSICAL", {"pmsp": {}, "atsp": {}})
+    (shipped / "pmsp-20.safetensors").unlink()
+    save(shipped / "atsp.safetensors", "atsp", [[10], [100]])
+    save(shipped / "pmsp.safetensors", "pmsp", [[20, 3], [60, 6]])
+    _, table, *_ = reproduce(name, tmp_path, quick=True, limit=1, runs=tmp_path / "runs", device="cpu")
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["model"] for row in rows if row["cost"]} == {"pmsp"} | (
+        {"atsp", "atsp-20"} if name == "generalisation" else set()
+    )
+    mixed = [row for row in rows if row["model"] == "pmsp" and row["dataset"] == "pmsp-50x5"]
+    assert {row["solver"].partition(" ")[0] for row in mixed} >= {"icdc", "icdc:refine=3"}
+    assert all(row["cost"] for row in mixed)
+
+
 def test_how_a_model_was_run_follows_its_card() -> None:
     card = {
         "sizes": [[10], [50]],
