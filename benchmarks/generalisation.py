@@ -4,8 +4,9 @@
     python benchmarks/generalisation.py --model runs/new/model.safetensors --matnet matnet-atsp-20 --limit 32
 
 Models are names of shipped ones, names of runs or files; each is run on the sets of its problem, with 20 reverse
-steps. Writes generalisation.csv and .md after every row, and .png and .svg in the end. Stopped and called again, it
-goes on where it was (generalisation.outcomes.jsonl); rows of other models that the table has already stay in it.
+steps unless told otherwise. Writes generalisation.csv and .md after every row, and .png and .svg in the end. Stopped
+and called again, it goes on where it was (generalisation.outcomes.jsonl); rows of other models that the table has
+already stay in it.
 `icdc reproduce generalisation` has the same rows for the shipped models, beside the baselines.
 """
 
@@ -25,10 +26,11 @@ from icdc.reproduce.writing import read_csv, write_figure, write_table
 NAME = "generalisation"
 
 
-def rows_of(session: Session, model: str, name: str, samples: int, solver: str, refine: int) -> list[Row]:
-    """Return the rows of a model on every set of its problem: plain and, for diffusion models, refined.
+def rows_of(session: Session, model: str, name: str, samples: int, solver: str, refine: int = 0) -> list[Row]:
+    """Return the rows of a model on every set of its problem: plain and, with rounds of it, refined.
 
     name : how the table calls it.
+    solver : with its options, as `make_solver` reads it.
     """
     path = session.model_file(model)
     # what is nowhere is listed as not trained; its name tells the problem
@@ -36,8 +38,8 @@ def rows_of(session: Session, model: str, name: str, samples: int, solver: str, 
     if problem not in SETS:
         raise SystemExit(f"'{model}' is for '{problem}', and there are sets of several sizes for {', '.join(SETS)}")
     ways = [(name, solver)]
-    if refine and solver == "icdc":
-        ways.append((f"{name}, refined", f"icdc:refine={refine}"))
+    if refine:
+        ways.append((f"{name}, refined", f"{solver},refine={refine}"))
     train = f"icdc train {model}" if path is None else ""
     rows = [Row(dataset, words, spec, samples, model, train) for dataset in SETS[problem] for words, spec in ways]
     return [replace(row, paper=published_at(row) if samples == 128 else None) for row in rows]
@@ -68,10 +70,10 @@ def _key(measured: Measured) -> tuple[str, str, int]:
 def report_of(measured: list[Measured]) -> Report:
     """Return the report, with the paper's line for IC/DC."""
     words = (
-        "A row solves the instances of a standard set with so many trajectories of 20 network passes and keeps the "
-        "best solution of all; *refined* noises it again and denoises it. Settings come from a model's card for "
-        "the sizes it was trained on, and are the default ones for others (*how*). The paper's line is its IC/DC "
-        "trained on 20 cities, ×128, its symmetric gaps turned into plain ones."
+        "A row solves the instances of a standard set with so many trajectories and keeps the best solution of all; "
+        "*refined* noises it again and denoises it. Settings other than the number of steps come from a model's card "
+        "for the sizes it was trained on, and are the default ones for others (*how*). The paper's line is its "
+        "IC/DC trained on 20 cities, ×128, its symmetric gaps turned into plain ones."
     )
     return as_report(measured, [words], ["icdc"])
 
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], help="a shipped model, a run or a file; several times")
     parser.add_argument("--matnet", action="append", default=[], metavar="MODEL", help="a trained MatNet to run beside")
     parser.add_argument("--samples", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=20, help="network passes of a trajectory")
     parser.add_argument("--refine", type=int, default=0, metavar="ROUNDS", help="a second row for each set, refined")
     parser.add_argument("--limit", type=int, help="only the first so many instances of each set")
     parser.add_argument("--seed", type=int, default=0)
@@ -94,12 +97,12 @@ def main() -> None:
     store = OutcomeFile(options.out / f"{NAME}.outcomes.jsonl")
     session = Session(store, limit=options.limit, seed=options.seed, runs=options.runs, device=options.device)
     names = short_names([*options.model, *options.matnet])
-    rows = [
-        row
-        for solver, given in (("icdc", options.model), ("matnet", options.matnet))
-        for model in given
-        for row in rows_of(session, model, names[model], options.samples, solver, options.refine)
-    ]
+    rows: list[Row] = []
+    for model in options.model:
+        spec = f"icdc:steps={options.steps}"
+        rows += rows_of(session, model, names[model], options.samples, spec, options.refine)
+    for model in options.matnet:
+        rows += rows_of(session, model, names[model], options.samples, "matnet")
     table = options.out / f"{NAME}.csv"
     earlier = read_csv(table.read_text(encoding="utf-8")) if table.exists() else []
     session.used |= {m.row.model for m in earlier if m.row.model and session.model_file(m.row.model)}

@@ -15,8 +15,8 @@ from icdc.files import write_atomically
 from icdc.model import available, card_of, models_folder
 from icdc.problems import get_problem
 from icdc.reproduce.sizes import plain_gap
-from icdc.reproduce.wording import how
-from icdc.solving.solver import UNTUNED
+from icdc.reproduce.wording import how, settled
+from icdc.solving import DiffusionSolver
 
 WAYS = ("chain", "refined", "last sample")
 README_SETS = (
@@ -32,18 +32,20 @@ Written by `python benchmarks/model_cards.py` from the cards inside the model fi
 `benchmarks/ship.py`, on the standard test sets (references proven optimal, seeds in `icdc.data.standard`). The gap is
 100 · (mean cost − mean optimum) / mean optimum, with a bootstrap 95 % confidence interval over instances.
 
-×n is n independent trajectories of 20 network passes. **chain**: the best solution decoded anywhere along each
-trajectory; *decodes* solutions are decoded from every pass, and how they are was chosen on validation data. **last
-sample**: one solution decoded at the end of each trajectory, as the paper counts. **refined**: the chain and then
-rounds of noising the best solution again, for at most twice the time. Seconds are for all instances, on the
-device named, which other runs shared at the time.
+×n is n independent trajectories, of 20 network passes unless *how* has other steps. **chain**: the best solution
+decoded anywhere along each trajectory; *decodes* solutions are decoded from every pass, and how they are was chosen on
+validation data. **last sample**: one solution decoded at the end of each trajectory, as the paper counts. **refined**:
+the chain and then rounds of noising the best solution again, for at most twice the time. Seconds are for all
+instances, on the device named, which other runs shared at the time.
 """
 
 
-def options_in_words(options: Mapping[str, Any]) -> str:
-    """Return the settings of a row in a few words; the way says whether the last sample is alone."""
-    given = {name: value for name, value in options.items() if name not in ("refine", "keep")}
-    return how(replace(UNTUNED, **given), options.get("refine", 0))
+def row_in_words(row: Mapping[str, Any], steps: int) -> str:
+    """Return how a row was measured; the way says whether the last sample is alone. `steps` is T of the model."""
+    spec = STANDARD_SETS[row["set"]]
+    solver = DiffusionSolver(**{name: value for name, value in row["options"].items() if name != "keep"})
+    options = settled(solver, get_problem(spec.problem), spec.size, row["samples"], {})
+    return how(replace(options, steps=min(options.steps, steps)), solver.refine)
 
 
 def sizes_in_words(problem: str, sizes: Iterable[Iterable[int]]) -> str:
@@ -62,6 +64,7 @@ def section(name: str) -> str:
     card = card_of(name)
     training = card["training"]
     size = (models_folder() / f"{name}.safetensors").stat().st_size / 1e6
+    steps = card["settings"]["model"]["diffusion"]["steps"]
     trained_on = sizes_in_words(card["problem"], card["sizes"])
     init = card["settings"].get("init")
     start = f", from the weights of `{init}`" if init else ""
@@ -76,7 +79,7 @@ def section(name: str) -> str:
         f"{training['rounds']} rounds, {training['seconds']:.0f} s on one {training['hardware']}{shared}{start}.",
         f"- **Network**: {network['encoder_layers']} + {network['denoiser_layers']} layers, width {network['width']}, "
         f"edge width {network['edge_width']}, {network['heads']} heads; "
-        f"T = {card['settings']['model']['diffusion']['steps']}.",
+        f"T = {steps}.",
         f"- **Not for**: {card['not_for']}.",
         "",
         "| set | instances | way | samples | gap % | 95 % interval | optimal % | seconds | device | how |",
@@ -86,7 +89,7 @@ def section(name: str) -> str:
         lines.append(
             f"| {row['set']} | {row['instances']:,} | {row['way']} | ×{row['samples']} | {row['gap']:.4f} "
             f"| {row['gap_low'] + 0.0:.4f} – {row['gap_high']:.4f} | {row['optimal']:.1f} | {row['seconds']:.1f} "
-            f"| {row['device']} | {options_in_words(row['options'])} |"
+            f"| {row['device']} | {row_in_words(row, steps)} |"
         )
     return "\n".join(lines) + "\n"
 

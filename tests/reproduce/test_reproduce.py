@@ -22,6 +22,7 @@ from icdc.reproduce.session import NOT_TRAINED, Session
 from icdc.reproduce.sizes import plain_gap
 from icdc.reproduce.wording import how, settled
 from icdc.reproduce.writing import as_csv, read_csv
+from icdc.solving import DiffusionSolver
 from icdc.training.config import parse_override, presets, read_settings
 
 TINY = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
@@ -130,10 +131,15 @@ def test_how_a_model_was_run_follows_its_card() -> None:
         "solving": [{"size": [20], "samples": 8, "options": {"reverse": "independent", "temperature": 2.0}}],
     }
     advice = "10 steps, independent, rule order, temperature 2, decodes 8, refined 3×"
-    assert how(settled(card, (20,), 8, {}), refine=3) == advice
-    assert how(settled(card, (100,), 8, {})).startswith("10 steps, fresh")
-    given = {"keep": "last", "any_start": False, "decodes": 1}
-    assert how(settled(card, (20,), 8, given)).endswith("decodes 1, last sample alone, from row 0")
+
+    def said(size: int, refine: int = 0, **given: Any) -> str:
+        solver = DiffusionSolver(refine=refine, **given)
+        return how(settled(solver, get_problem("atsp"), (size,), 8, card), refine)
+
+    assert said(20, refine=3) == advice
+    assert said(60).startswith("10 steps, fresh")
+    assert said(20, keep="last", any_start=False, decodes=1).endswith("decodes 1, last sample alone, from row 0")
+    assert said(100, steps=5).startswith("5 steps")
 
 
 @pytest.mark.usefixtures("shipped")

@@ -83,9 +83,10 @@ class Session:
             solver = self._solver(row, name, path)
             if not solver.supports(dataset.problem):
                 return Measured(row, note=f"cannot answer {dataset.problem.name}")
+            way = _how(row, dataset, solver, path)
             if path is not None:
-                # a model trained again under the same name is another solver
-                label += f" {row.model}@{_digest(path)}"
+                # a model trained again under the same name is another solver, and so is one with other defaults
+                label += f" {row.model}@{_digest(path)}" + (f" ({way})" if way else "")
             outcomes = evaluate(
                 dataset, solver, label, samples=row.samples, seed=self.seed, store=self.store, warm_up=not self.quick
             )
@@ -93,7 +94,7 @@ class Session:
             return Measured(row, note=f"not run here: {error}")
         if row.model is not None:
             self.used.add(row.model)
-        return Measured(row, summarise(outcomes), how=_how(row, dataset, solver, path))
+        return Measured(row, summarise(outcomes), how=way)
 
     def _solver(self, row: Row, name: str, path: Path | None) -> Solver:
         """Return the solver of a row; learned ones run on the session's device, others where they do by default."""
@@ -114,7 +115,7 @@ def _how(row: Row, dataset: Dataset, solver: Solver, path: Path | None) -> str:
     if path is None or not isinstance(solver, DiffusionSolver):
         return ""
     size = dataset.problem.size(dataset.arrays)
-    return how(settled(card_of(path), size, row.samples, solver.given), solver.refine)
+    return how(settled(solver, dataset.problem, size, row.samples, card_of(path)), solver.refine)
 
 
 @cache

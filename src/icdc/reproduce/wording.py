@@ -1,13 +1,13 @@
 """How a model was run, in a few words for a column of a table."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from ..model import advised
-from ..problem import Size
+from ..model import Model, advised
+from ..problem import Problem, Size
 from ..sampling import SamplingOptions
-from ..solving.solver import UNTUNED
+from ..solving import DiffusionSolver
 
 
 def how(options: SamplingOptions, refine: int = 0) -> str:
@@ -28,8 +28,21 @@ def how(options: SamplingOptions, refine: int = 0) -> str:
     return ", ".join(words)
 
 
-def settled(card: Mapping[str, Any], size: Size, samples: int, given: Mapping[str, Any]) -> SamplingOptions:
-    """Return the options that a solver runs with: as given, else as the card of its model advises."""
-    options = replace(UNTUNED, **{**advised(card, size, samples), **given})
+@dataclass(frozen=True)
+class _WithoutWeights:
+    """As much of a model as decides how it is run."""
+
+    problem: Problem
+    card: Mapping[str, Any]
+
+    def advice(self, size: Size, samples: int) -> dict[str, Any]:
+        return advised(self.card, size, samples)
+
+
+def settled(
+    solver: DiffusionSolver, problem: Problem, size: Size, samples: int, card: Mapping[str, Any]
+) -> SamplingOptions:
+    """Return the options that a solver runs with when its model has this card; weights need not be loaded for it."""
+    options = solver.options_for(cast(Model, _WithoutWeights(problem, card)), size, samples)
     longest = card.get("settings", {}).get("model", {}).get("diffusion", {}).get("steps", options.steps)
     return replace(options, steps=min(options.steps, longest))
