@@ -22,13 +22,15 @@ from icdc.model import Model, load
 from icdc.solving import DiffusionSolver
 
 CANDIDATES: list[dict[str, Any]] = [
-    {"order": "confidence", "temperature": 0.5, "decodes": 1},
-    {"order": "confidence", "temperature": 1.0, "decodes": 8},
-    {"order": "rule", "temperature": 1.0, "decodes": 1},
-    {"order": "rule", "temperature": 1.0, "decodes": 8},
-    {"order": "rule", "temperature": 2.0, "decodes": 8},
-    {"order": "rule", "temperature": 2.0, "decodes": 16, "reverse": "independent"},
-    {"order": "rule", "temperature": 2.0, "decodes": 64, "reverse": "independent"},
+    {"reverse": reverse, "order": "rule", "temperature": temperature, "decodes": 32, "steps": 20}
+    for reverse, temperature in (
+        ("fresh", 0.7),
+        ("fresh", 1.0),
+        ("fresh", 1.5),
+        ("independent", 1.5),
+        ("independent", 2.0),
+        ("independent", 3.0),
+    )
 ]
 LAST_SAMPLE: dict[str, Any] = {
     "decodes": 1,
@@ -36,6 +38,7 @@ LAST_SAMPLE: dict[str, Any] = {
     "temperature": 1.0,
     "reverse": "independent",
     "keep": "last",
+    "steps": 20,
 }
 
 
