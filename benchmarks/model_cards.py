@@ -1,9 +1,13 @@
-"""Write docs/models.md, and the table of results in the README, from the cards of the shipped models.
+"""Write docs/models.md, and the table of results in the README, from the cards of models.
 
 python benchmarks/model_cards.py
+
+The cards are those of the shipped models, and of models that do not ship but are compared with (`benchmarks/cards`,
+written by `ship.py --card`).
 """
 
 import argparse
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +28,7 @@ README_SETS = (
     "pmsp-50x5", "pmsp-100x5", "pmsp-100x10",
 )  # fmt: skip
 """The sets that the README shows, where a card has results for them; the page shows all."""
+CARDS = Path(__file__).parent / "cards"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 INTRODUCTION = """# The shipped models
@@ -38,6 +43,12 @@ validation data. **last sample**: one solution decoded at the end of each trajec
 the chain and then rounds of noising the best solution again, for at most twice the time. Seconds are for all
 instances, on the device named, which other runs shared at the time.
 """
+
+
+def all_cards(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the cards of the shipped models and then of those in a folder, by name."""
+    others = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    return {name: card_of(name) for name in available()} | others
 
 
 def row_in_words(row: Mapping[str, Any], steps: int) -> str:
@@ -59,11 +70,13 @@ def by_size(name: str) -> tuple[str, tuple[int, ...]]:
     return STANDARD_SETS[name].problem, STANDARD_SETS[name].size
 
 
-def section(name: str) -> str:
+def section(name: str, card: Mapping[str, Any]) -> str:
     """Return the text about one model."""
-    card = card_of(name)
     training = card["training"]
-    size = (models_folder() / f"{name}.safetensors").stat().st_size / 1e6
+    file = models_folder() / f"{name}.safetensors"
+    ships = (
+        f"{file.stat().st_size / 1e6:.1f} MB, half precision" if file.is_file() else "Does not ship; to compare with"
+    )
     steps = card["settings"]["model"]["diffusion"]["steps"]
     trained_on = sizes_in_words(card["problem"], card["sizes"])
     init = card["settings"].get("init")
@@ -73,7 +86,7 @@ def section(name: str) -> str:
     lines = [
         f"## {name}",
         "",
-        f"- **For**: {card['problem']}, {trained_on}. {size:.1f} MB, half precision.",
+        f"- **For**: {card['problem']}, {trained_on}. {ships}.",
         f"- **Learned from**: {card['data']}.",
         f"- **Training**: `icdc train {name} --time-limit {training['seconds']:.0f} --seed {training['seed']}`: "
         f"{training['rounds']} rounds, {training['seconds']:.0f} s on one {training['hardware']}{shared}{start}.",
@@ -94,28 +107,29 @@ def section(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary() -> str:
+def summary(cards: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the table of the README: gaps of every set by number of samples, the paper's beside ours."""
     counts = (1, 8, 32, 128)
     heads = " | ".join(f"×{count}" for count in counts)
-    lines = [f"| gap to the optimum, % | | {heads} |", "| --- | --- |" + " ---: |" * len(counts)]
+    lines = [f"| gap to the optimum, % | | {heads} | refined |", "| --- | --- |" + " ---: |" * (len(counts) + 1)]
     gaps = {
         (row["set"], name, row["way"], row["samples"]): float(row["gap"])
-        for name in available()
-        for row in card_of(name).get("results", [])
+        for name, card in cards.items()
+        for row in card.get("results", [])
     }
     for dataset in README_SETS:
-        named = [
-            (f"`{name}`, {way}", [gaps.get((dataset, name, way, count)) for count in counts])
-            for name in available()
-            for way in ("chain", "last sample")
-        ]
+        named = []
+        for name in cards:
+            refined = gaps.get((dataset, name, "refined", counts[-1]))
+            for way, more in (("chain", refined), ("last sample", None)):
+                values = [gaps.get((dataset, name, way, count)) for count in counts]
+                named.append((f"`{name}`, {way}", [*values, more]))
         shown = [(words, values) for words, values in named if any(value is not None for value in values)]
         if not shown:
             continue
         paper = [published(dataset, "icdc", count) for count in counts]
         if any(value is not None for value in paper):
-            shown.append(("the paper", [None if value is None else plain_gap(value) for value in paper]))
+            shown.append(("the paper", [*(None if value is None else plain_gap(value) for value in paper), None]))
         count = STANDARD_SETS[dataset].count
         title = dataset if count == 1000 else f"{dataset} ({count} instances)"
         for place, (words, values) in enumerate(shown):
@@ -135,14 +149,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/models.md"))
     parser.add_argument("--readme", type=Path, default=Path("README.md"))
+    parser.add_argument("--cards", type=Path, default=CARDS, help="folder with the cards of models that do not ship")
     options = parser.parse_args()
-    text = "\n".join([INTRODUCTION, *map(section, available())])
+    cards = all_cards(options.cards)
+    text = "\n".join([INTRODUCTION, *(section(name, card) for name, card in cards.items())])
     write_atomically(options.out, text.encode())
     before, begin, rest = options.readme.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"{options.readme} has no place for the table, between '{BEGIN}' and '{END}'")
-    write_atomically(options.readme, f"{before}{BEGIN}\n{summary()}\n{END}{after}".encode())
+    write_atomically(options.readme, f"{before}{BEGIN}\n{summary(cards)}\n{END}{after}".encode())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ import numpy as np
 from icdc.data.dataset import Dataset, read_dataset
 from icdc.data.standard import STANDARD_SETS, standard_set
 from icdc.evaluation import evaluate, summarise
+from icdc.files import write_atomically
 from icdc.model import Model, load
+from icdc.problems import problem_path
 from icdc.solving import DiffusionSolver
 
 CANDIDATES: list[dict[str, Any]] = [
@@ -77,6 +79,9 @@ def main() -> None:
     parser.add_argument("--no-last", dest="last", action="store_false", help="leave out the last sample alone")
     parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
     parser.add_argument("--device", default="auto")
+    parser.add_argument(
+        "--card", action="store_true", help="write only the card, as JSON: for a model that does not ship"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     model = load(options.model, options.device)
@@ -88,7 +93,14 @@ def main() -> None:
         rows[:] = [old for old in rows if any(old[key] != row[key] for key in same)] + [row]
         print(json.dumps(row), flush=True)
         model.card["results"] = rows
-        model.save(options.out / f"{options.name}.safetensors")
+        write()
+
+    def write() -> None:
+        if options.card:
+            card = {"problem": problem_path(model.problem), "kind": model.kind, **model.card}
+            write_atomically(options.out / f"{options.name}.json", (json.dumps(card, indent=1) + "\n").encode())
+        else:
+            model.save(options.out / f"{options.name}.safetensors")
 
     for pair in options.pair:
         validation_name, _, standard_name = pair.partition("=")
@@ -105,13 +117,20 @@ def main() -> None:
             refined = {**best, "refine": options.refine}
             add(measured(model, test, "refined", counts[-1], options.device, refined))
     model.card["solving"] = advice(rows)
-    model.save(options.out / f"{options.name}.safetensors")
+    write()
 
 
 def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return, for every size and number of samples, the options it was measured with: what to do when not told."""
+    """Return, for every size and number of samples, the options it was measured with: what to do when not told.
+
+    All but the number of steps: how long to take over a large instance is for whoever waits to decide.
+    """
     return [
-        {"size": list(STANDARD_SETS[row["set"]].size), "samples": row["samples"], "options": row["options"]}
+        {
+            "size": list(STANDARD_SETS[row["set"]].size),
+            "samples": row["samples"],
+            "options": {name: value for name, value in row["options"].items() if name != "steps"},
+        }
         for row in rows
         if row["way"] == "chain"
     ]

@@ -1,9 +1,10 @@
 """Milliseconds of a training step: eager, compiled, and captured, against the memory bandwidth of the device.
 
-    python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,compiled+captured]
+    python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,captured]
 
-A variant joins words by "+": `compiled` (the layers), `captured` (the steps, as CUDA graphs), `unfused` (without the
-fused kernel of the edge mixer); `eager` is none of them.
+A variant joins words by "+": `captured` (the steps, as CUDA graphs), `unfused` (without kernels of our own, plain
+operations instead), `compiled` (the layers; only where no kernels of our own take their place); `eager` is none of
+them.
 
 Bytes a step must move are counted for the edge tensors of the network, which are nearly all of it: forward, every
 layer reads and writes its edge state once; backward, it reads both again with the gradient of the output and
@@ -108,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="atsp-20")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--variants", default="eager+unfused,eager,compiled,captured,compiled+captured")
+    parser.add_argument("--variants", default="eager+unfused,eager,captured+unfused,compiled+captured+unfused,captured")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path)

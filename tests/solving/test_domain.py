@@ -25,8 +25,14 @@ def test_units_do_not_matter(unit: float) -> None:
 def test_another_size() -> None:
     arrays = Pmsp().sample(2, (7, 3), np.random.default_rng(0))
     said = outside(Pmsp(), arrays, [(20, 3), (20, 4)])
-    assert said == ["size 7×3 is not one it was trained on (20×3, 20×4)"] * 2
+    assert said == ["size 7×3 is not one it was trained on (20×3 to 20×4)"] * 2
     assert outside(Pmsp(), arrays, []) == [None] * 2
+
+
+def test_a_size_between_those_of_training_is_familiar() -> None:
+    arrays = Pmsp().sample(2, (35, 4), np.random.default_rng(0))
+    assert outside(Pmsp(), arrays, [(20, 5), (50, 3), (60, 4)]) == [None] * 2
+    assert outside(Pmsp(), arrays, [(20, 5), (50, 5)])[0] == "size 35×4 is not one it was trained on (20×5 to 50×5)"
 
 
 def said_of(matrix: np.ndarray) -> str:

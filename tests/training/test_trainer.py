@@ -77,6 +77,34 @@ def test_the_papers_alternation_runs_and_learns() -> None:
     assert seen[-1].metrics["improvement"] < 1.02 * random_mean("pmsp", (6, 3))
 
 
+def test_sizes_take_turns_and_larger_instances_come_in_smaller_batches() -> None:
+    """A size that is named twice gets two turns of the same steps; a batch has at most so many matrix entries."""
+    config = small("atsp", [5], rounds=7, sizes=[[5], [8], [5]], most_cells=500)
+    trainer = Trainer(config, device="cpu")
+    model = trainer.run()
+    five, eight = trainer.steps
+    assert (five.count, five.batch) == (20, 20)  # 500 / 25
+    assert (eight.count, eight.batch) == (7, 7)  # 500 / 64
+    assert (int(five.memory.stored), int(eight.memory.stored)) == (5 * 20, 2 * 7)  # rounds 1 3 4 6 7, and 2 5
+    assert model.card["sizes"] == [[5], [8]]
+
+
+def test_a_large_state_is_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing takes no more than its share of the time, however slow the disk is."""
+    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SHARE", 1e-3)
+    written = 0
+
+    def slowly(*arguments: Any) -> None:
+        nonlocal written
+        written += 1
+        time.sleep(0.05)
+
+    monkeypatch.setattr("icdc.training.run.save_state", slowly)
+    Trainer(small("pmsp", [4, 2], rounds=6), device="cpu", out=tmp_path).run()
+    assert written == 2  # after the first round, and in the end: the next would have been due after 50 seconds
+
+
 def test_a_seed_repeats_itself() -> None:
     runs = [Trainer(small("atsp", [5], rounds=3, seed=7), device="cpu").run() for _ in range(2)]
     first, second = (list(model.network.parameters()) for model in runs)

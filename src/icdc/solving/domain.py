@@ -35,20 +35,25 @@ def outside(
     ----------
     problem : the contract of the problem.
     arrays : instances of one size, leading axis count.
-    sizes : those the model was trained on, as its card names them.
+    sizes : those the model was trained on, as its card names them; what lies between them is familiar.
     known_ranges : of the numbers that describe a matrix, where a model was trained on a set of instances (`ranges`);
         by default those of what the problem draws.
     """
     size = tuple(problem.size(arrays))
-    known = [tuple(trained) for trained in sizes]
-    if known and size not in known:
-        words = ", ".join("×".join(map(str, trained)) for trained in known)
-        return [f"size {'×'.join(map(str, size))} is not one it was trained on ({words})"] * _count(arrays)
+    if sizes and not _between(size, sizes):
+        smallest, largest = ("×".join(str(pick(axis)) for axis in zip(*sizes, strict=True)) for pick in (min, max))
+        known = smallest if smallest == largest else f"{smallest} to {largest}"
+        return [f"size {'×'.join(map(str, size))} is not one it was trained on ({known})"] * _count(arrays)
     matrices = _matrices(problem, arrays)
     if matrices is None:
         return [None] * _count(arrays)
     expected = {name: (low, high) for name, (low, high) in (known_ranges or _expected(problem, size)).items()}
     return [_unfamiliar(matrix, problem, expected) for matrix in matrices]
+
+
+def _between(size: Size, sizes: Sequence[Sequence[int]]) -> bool:
+    """Tell whether every dimension of a size lies within those of the sizes a model was trained on."""
+    return all(min(axis) <= n <= max(axis) for n, axis in zip(size, zip(*sizes, strict=True), strict=True))
 
 
 def _unfamiliar(matrix: NDArray[np.float64], problem: Problem, expected: "dict[str, _Range]") -> str | None:

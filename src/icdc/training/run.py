@@ -223,7 +223,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         model.name = str(self.out / MODEL) if self.out else "trained"
         hardware = torch.cuda.get_device_name() if self.device.type == "cuda" else "CPU"
         model.card = {
-            "sizes": [list(size) for size in self.config.sizes],
+            "sizes": [list(size) for size in sorted(set(self.config.sizes))],
             "data": self._data(),
             "training": {
                 "rounds": rounds,
