@@ -3,7 +3,7 @@
     python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,captured]
 
 A variant joins words by "+": `captured` (the steps, as CUDA graphs), `unfused` (without kernels of our own, plain
-operations instead), `compiled` (the layers; only where no kernels of our own take their place); `eager` is none of
+operations instead), `nodes` (kernels of our own for nodes, too, where there are gradients), `compiled` (the layers; only where no kernels of our own take their place); `eager` is none of
 them.
 
 Bytes a step must move are counted for the edge tensors of the network, which are nearly all of it: forward, every
@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from icdc.model import pick_device
-from icdc.networks import fused
+from icdc.networks import fused, fused_nodes
 from icdc.training import Trainer, TrainingConfig, load_config, parse_override
 
 
@@ -65,7 +65,7 @@ def measure(config: TrainingConfig, variant: str, device: str, repeats: int) -> 
     """Build a trainer of one variant, and time its steps."""
     begin = time.perf_counter()
     words = set(variant.split("+"))
-    fused.ENABLED = "unfused" not in words
+    fused.ENABLED, fused_nodes.WITH_GRADIENTS = "unfused" not in words, "nodes" in words
     trainer = Trainer(config, device=device, capture="captured" in words, compile_network="compiled" in words)
     trainer._set_up({})
     recorded = trainer.recorded[0]
@@ -84,7 +84,7 @@ def profile(config: TrainingConfig, variant: str, most: int = 25) -> None:
     from torch.profiler import profile as watch
 
     words = set(variant.split("+"))
-    fused.ENABLED = "unfused" not in words
+    fused.ENABLED, fused_nodes.WITH_GRADIENTS = "unfused" not in words, "nodes" in words
     trainer = Trainer(config, device="cuda", capture="captured" in words, compile_network="compiled" in words)
     trainer._set_up({})
     recorded = trainer.recorded[0]
@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="atsp-20")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--variants", default="eager+unfused,eager,captured+unfused,compiled+captured+unfused,captured")
+    parser.add_argument("--variants", default="eager+unfused,eager,captured+unfused,captured,captured+nodes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.networks import NetworkConfig, fused
+from icdc.networks import NetworkConfig, fused, fused_nodes
 from icdc.networks.denoiser import EdgeDenoiser
 from icdc.networks.edge import EdgeLayer
 from icdc.networks.encoder import Encoding
@@ -59,8 +59,10 @@ def test_layer_without_gradients(sizes: tuple[int, int, int]) -> None:
 
 
 @needs_kernels
+@pytest.mark.parametrize("nodes_too", [False, True])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_layer_with_gradients(sizes: tuple[int, int, int]) -> None:
+def test_layer_with_gradients(sizes: tuple[int, int, int], nodes_too: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_nodes, "WITH_GRADIENTS", nodes_too)
     layer, given = shaken(EdgeLayer(128, 8, 64)), inputs(*sizes)
     wide = copy.deepcopy(layer).double()
     seeds = [torch.randn_like(x) for x in given[:3]]
