@@ -3,8 +3,8 @@
     python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,captured]
 
 A variant joins words by "+": `captured` (the steps, as CUDA graphs), `unfused` (without kernels of our own, plain
-operations instead), `nodes` (kernels of our own for nodes, too, where there are gradients), `compiled` (the layers; only where no kernels of our own take their place); `eager` is none of
-them.
+operations instead), `nodes` (kernels of our own for nodes, too, where there are gradients), `compiled` (the layers;
+only where no kernels of our own take their place); `eager` is none of them.
 
 Bytes a step must move are counted for the edge tensors of the network, which are nearly all of it: forward, every
 layer reads and writes its edge state once; backward, it reads both again with the gradient of the output and
