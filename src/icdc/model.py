@@ -88,8 +88,7 @@ class Model(Trained):
     def advice(self, size: Size, samples: int) -> dict[str, Any]:
         """Return the sampling options that were best on validation data for about this size and so many samples.
 
-        Nothing for a size outside those the model was trained or tried on: what is best there need not be best
-        elsewhere.
+        Nothing for a size outside those the model was trained on: what is best there need not be best elsewhere.
         """
         return advised(self.card, size, samples)
 
@@ -183,7 +182,7 @@ def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
 
 def advised(card: Mapping[str, Any], size: Size, samples: int) -> dict[str, Any]:
     """Return what a card advises for a size and a number of samples; see `Model.advice`."""
-    known = [*card.get("sizes", []), *(entry["size"] for entry in card.get("solving", []) if "size" in entry)]
+    known = card.get("sizes", [])
     lowest, highest = ([pick(axis) for axis in zip(*known, strict=True)] for pick in (min, max))
     if not known or not all(a <= n <= b for a, n, b in zip(lowest, size, highest, strict=True)):
         return {}
