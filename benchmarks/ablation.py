@@ -3,8 +3,9 @@
     python benchmarks/ablation.py atsp-20 --data validation.npz --seconds 100 --parallel 3 --out runs/ablation
 
 Runs go side by side, `--parallel` at a time, and share the device equally; a run that has finished is not run again.
-Writes `ablation.md` and `ablation.csv`: gap in % on the validation set by number of samples. The preset itself is the
-first row, and the paper's preset of the same problem the last, where there is one.
+Writes `ablation.md` and `ablation.csv`: gap in % on the validation set by number of samples, of the best along each
+trajectory and of its last solution alone. The preset itself is the first row, and the paper's preset of the same
+problem the last, where there is one.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def run(name: str, preset: str, settings: list[str], options: argparse.Namespace
         command = [
             sys.executable, str(Path(__file__).with_name("time_to_quality.py")), preset, "--data", str(options.data),
             "--seconds", str(options.seconds), "--every", str(10 * options.seconds), "--samples", options.samples,
-            "--count", str(options.count), "--device", options.device, "--out", str(folder), *options.flags,
+            "--count", str(options.count), "--device", options.device, "--out", str(folder), "--final", *options.flags,
         ]  # fmt: skip
         for setting in [*options.set, *settings]:
             command += ["--set", setting]
@@ -74,6 +75,7 @@ def run(name: str, preset: str, settings: list[str], options: argparse.Namespace
     lines = [json.loads(line) for line in (folder / "quality.jsonl").read_text().splitlines()]
     row: dict[str, object] = {"variant": name, "settings": " ".join(settings)}
     row |= {f"×{line['samples']}": line["gap"] for line in lines if line["setting"] == "chain"}
+    row |= {f"last ×{line['samples']}": line["gap"] for line in lines if line["setting"] == "last sample"}
     return row
 
 

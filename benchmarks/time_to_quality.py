@@ -99,8 +99,6 @@ def main() -> None:
             for samples in counts:
                 plain = {"keep": "last", "reverse": "independent", "order": "rule", "temperature": 1.0}
                 note(last, "last sample", samples, progress, **plain)
-                note(last, "rule, T=1", samples, progress, order="rule", temperature=1.0)
-                note(last, "confidence, T=1", samples, progress, temperature=1.0)
             note(last, "refined", counts[-1], progress, refine=3)
 
     trainer = Trainer(
