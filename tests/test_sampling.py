@@ -15,7 +15,17 @@ from icdc.networks import NetworkConfig
 from icdc.noise import Noise, fold, root_key
 from icdc.problem import Instances, Problem, one_hot, to_tensors
 from icdc.problems import Atsp, Pmsp
-from icdc.sampling import Predict, SamplingOptions, Step, Task, best_of, generate, refine
+from icdc.sampling import (
+    Predict,
+    SamplingOptions,
+    Step,
+    Task,
+    all_as_good,
+    best_of,
+    generate,
+    refine,
+    refine_each,
+)
 
 ATSP, PMSP = Atsp(), Pmsp()
 DIFFUSION = Diffusion(DiffusionConfig(8))
@@ -126,6 +136,19 @@ def test_refinement_never_makes_it_worse(problem: Problem, size: tuple[int, ...]
         assert torch.equal(problem.cost(batch, new_choice[:, None])[:, 0], new_cost)
         choice, cost = new_choice, new_cost
     assert (cost < begin).any()
+
+
+def test_solutions_are_refined_each_by_itself() -> None:
+    """Several solutions of an instance: each gets better or stays, and none is replaced by another's."""
+    batch = instances(PMSP, 6, (8, 3))
+    task, noise = Task(PMSP, batch), Noise(keys(list(range(6)), 4))
+    made = generate(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(1, keep="last", temperature=5.0))
+    choice, cost = refine_each(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(4), made.choice, made.cost)
+    assert (cost <= made.cost).all()
+    assert (cost < made.cost).any()
+    kept = cost == made.cost
+    assert torch.equal(choice[kept], made.choice[kept])
+    assert torch.equal(PMSP.cost(batch, choice), cost)
 
 
 def test_refinement_keeps_an_optimum() -> None:
@@ -297,6 +320,14 @@ def test_best_of_takes_the_first_of_equals() -> None:
     found, cost = best_of(choice, torch.tensor([[3.0, 1.0, 1.0], [2.0, 5.0, 0.0]]))
     assert found.tolist() == [[2, 3], [10, 11]]
     assert cost.tolist() == [1, 0]
+
+
+def test_all_as_good_puts_the_best_in_place_of_the_worse() -> None:
+    """Ties stay as they are; whatever costs more gives way to the first of the best."""
+    choice = torch.arange(12).view(2, 3, 2)
+    found, cost = all_as_good(choice, torch.tensor([[3.0, 1.0, 1.0], [2.0, 5.0, 0.0]]))
+    assert found.tolist() == [[2, 3], [2, 3], [4, 5], [10, 11], [10, 11], [10, 11]]
+    assert cost.tolist() == [1, 1, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,16 @@ def best_of(choice: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
     return chosen, lowest
 
 
+def all_as_good(choice: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+    """Return K solutions of each instance that cost as little as its best, (B · K, rows), and that cost (B · K,).
+
+    Of (B, K, rows) with costs (B, K): those that tie, and the first of them in place of the others.
+    """
+    first, lowest = best_of(choice, cost)
+    tied = torch.where((cost <= lowest[:, None])[..., None], choice, first[:, None])
+    return tied.flatten(0, 1), lowest.repeat_interleave(cost.shape[1])
+
+
 def generate(
     predict: Predict,
     task: Task,
@@ -226,15 +236,48 @@ def refine(
 
     Every instance gets as many attempts as there are keys for it; the result is never worse than `cost` (B,).
     """
-    samples = len(noise.keys) // task.batch
-    start = max(1, round(level * diffusion.steps))
-    clean = one_hot(choice, task.columns).repeat_interleave(samples, 0)
-    t = torch.full((len(clean),), start, dtype=torch.long, device=clean.device)
-    x = diffusion.q_sample(clean, t, task.density, noise)
-    again = generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
-    new_choice, new_cost = again.best()
+    attempts = choice.repeat_interleave(len(noise.keys) // task.batch, 0)
+    new_choice, new_cost = _denoise_again(
+        predict, task, diffusion, noise, options, attempts, level=level, steps=steps
+    ).best()
     better = new_cost < cost
     return torch.where(better[:, None], new_choice, choice), torch.where(better, new_cost, cost)
+
+
+def refine_each(
+    predict: Predict,
+    task: Task,
+    diffusion: Diffusion,
+    noise: Noise,
+    options: SamplingOptions,
+    choice: Tensor,
+    cost: Tensor,
+    *,
+    level: float = 0.7,
+    steps: int = 2,
+) -> tuple[Tensor, Tensor]:
+    """Refine several solutions of every instance, (B, K, rows) with costs (B, K), each by itself, one attempt each."""
+    again = _denoise_again(predict, task, diffusion, noise, options, choice.flatten(0, 1), level=level, steps=steps)
+    better = again.cost < cost
+    return torch.where(better[..., None], again.choice, choice), torch.where(better, again.cost, cost)
+
+
+def _denoise_again(
+    predict: Predict,
+    task: Task,
+    diffusion: Diffusion,
+    noise: Noise,
+    options: SamplingOptions,
+    choice: Tensor,
+    *,
+    level: float,
+    steps: int,
+) -> Generated:
+    """Noise solutions (B · K, rows), one for each key, to `level` · T, and run the reverse process from there."""
+    start = max(1, round(level * diffusion.steps))
+    t = torch.full((len(choice),), start, dtype=torch.long, device=choice.device)
+    x = diffusion.q_sample(one_hot(choice, task.columns), t, task.density, noise)
+    return generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
 
 
 class _Decoded(NamedTuple):

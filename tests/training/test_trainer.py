@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,21 @@ def test_sizes_take_turns_and_larger_instances_come_in_smaller_batches() -> None
     assert (eight.count, eight.batch) == (7, 7)  # 500 / 64
     assert (int(five.memory.stored), int(eight.memory.stored)) == (5 * 20, 2 * 7)  # rounds 1 3 4 6 7, and 2 5
     assert model.card["sizes"] == [[5], [8]]
+
+
+def test_solutions_that_tie_are_all_targets() -> None:
+    """Every trajectory gives a target, and each costs as little as the best of its instance."""
+    config = small("pmsp", [6, 3], rounds=1)
+    trainer = Trainer(replace(config, targets=replace(config.targets, trajectories=4, ties=True)), device="cpu")
+    trainer.run()
+    (steps,) = trainer.steps
+    assert int(steps.memory.stored) == 4 * steps.count
+    stored = steps.memory.rings["choice"][: 4 * steps.count].view(steps.count, 4, 6)
+    cost = steps.task.cost(stored)
+    assert bool((cost == cost[:, :1]).all())
+    assert torch.equal(-cost.flatten().float(), steps.memory.rings["reward"][: 4 * steps.count])
+    assert len({tuple(row) for row in stored[0].tolist()} | {tuple(row) for row in stored[1].tolist()}) > 2
+    assert int((steps.memory.rings["draft"][: 4 * steps.count] != stored.flatten(0, 1)).sum()) > 0
 
 
 def test_a_large_state_is_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

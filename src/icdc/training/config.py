@@ -22,6 +22,8 @@ class TargetConfig:
     instances : new instances of a round.
     trajectories : reverse trajectories for each of them.
     sampling : how the trajectories run; the best solution they keep is the target.
+    ties : refine the best of every trajectory by itself, and learn from all that end as good as the best of their
+        instance, not from one alone. Where many solutions are equally good, the model then keeps knowing several.
     refine_rounds, refine_level, refine_steps, refine_decodes : then noise it again to level · T and denoise it.
     from_average : generate with the averaged weights instead of the latest.
     from_improvement : make none; every sample of IMPROVEMENT is a target, as in the paper.
@@ -33,6 +35,7 @@ class TargetConfig:
     instances: int = 512
     trajectories: int = 4
     sampling: SamplingOptions = field(default_factory=lambda: SamplingOptions(steps=8, temperature=1.0, decodes=4))
+    ties: bool = False
     refine_rounds: int = 1
     refine_level: float = 0.7
     refine_steps: int = 2
@@ -187,6 +190,8 @@ class TrainingConfig(RunConfig):
             raise UsageError("nothing to learn from: give cloning.steps_last or improvement.weight")
         if targets.examples and len(targets.examples) != len(self.sizes):
             raise UsageError(f"targets.examples must name one dataset for each of {len(self.sizes)} sizes")
+        if targets.ties and (targets.examples or targets.from_improvement):
+            raise UsageError("targets.ties is for targets of the model's own: not with examples or from_improvement")
         if targets.from_improvement and (targets.examples or not self.clones or improvement.objective == "chain"):
             raise UsageError("targets.from_improvement needs cloning, no examples and improvement.objective last")
         if improvement.weight > 0 and improvement.objective == "chain" and improvement.sampling.decodes != 1:

@@ -32,12 +32,17 @@ class Drafts:
         self.choice = torch.where(replaced[:, None], step.decoded, self.choice)
         self.step = torch.where(replaced, time, self.step)
 
-    def of_one_trajectory(self, target: Tensor, noise: Noise) -> tuple[Tensor | None, Tensor | None]:
-        """Return the draft (B, rows) and step (B,) of one random trajectory of each of B instances."""
+    def of_trajectories(self, wanted: int, noise: Noise) -> tuple[Tensor | None, Tensor | None]:
+        """Return drafts (B · wanted, rows) and their steps (B · wanted,): all, or those of one random trajectory.
+
+        noise : of the B instances, to choose the trajectory with.
+        """
         if self.choice is None or self.step is None:  # trajectories of a single step have none
             return None, None
-        batch, rows = target.shape
+        batch, rows = len(noise.keys), self.choice.shape[1]
         samples = len(self.choice) // batch
+        if wanted == samples:
+            return self.choice, self.step
         pick = noise.integers(samples)
         draft = self.choice.view(batch, samples, rows)
         chosen = draft.gather(1, pick[:, None, None].expand(-1, 1, rows)).squeeze(1)

@@ -14,7 +14,7 @@ from ..decoding import log_probability, random_choice
 from ..model import Model
 from ..noise import Noise
 from ..problem import Features, Size, one_hot, to_tensors
-from ..sampling import Predict, Task, generate, refine
+from ..sampling import Predict, Task, all_as_good, generate, refine, refine_each
 from .chain import Decision, decision_log_probability, trajectories
 from .drafts import Drafts
 from .examples import Examples
@@ -92,18 +92,28 @@ class Steps:
         generated = generate(
             predict, task, self.diffusion, noise.spawn(config.trajectories), config.sampling, callback=drafts
         )
-        choice, cost = generated.best()
         again = replace(config.sampling, decodes=config.refine_decodes)
+        level, steps = config.refine_level, config.refine_steps
         if self.solved is not None:  # of what was generated only the drafts are wanted
             choice, cost = self.solved, task.cost(self.solved).squeeze(1)
-        for _ in range(config.refine_rounds if self.solved is None else 0):
-            attempt = noise.spawn(config.trajectories)
-            choice, cost = refine(
-                predict, task, self.diffusion, attempt, again, choice, cost,
-                level=config.refine_level, steps=config.refine_steps,
-            )  # fmt: skip
-        draft, step = drafts.of_one_trajectory(choice, noise)
-        self._store(features, choice, cost, 1, draft, step)
+        elif config.ties:
+            choice, cost = generated.choice, generated.cost
+            for _ in range(config.refine_rounds):
+                attempt = noise.spawn(config.trajectories)
+                choice, cost = refine_each(
+                    predict, task, self.diffusion, attempt, again, choice, cost, level=level, steps=steps
+                )
+            choice, cost = all_as_good(choice, cost)
+        else:
+            choice, cost = generated.best()
+            for _ in range(config.refine_rounds):
+                attempt = noise.spawn(config.trajectories)
+                choice, cost = refine(
+                    predict, task, self.diffusion, attempt, again, choice, cost, level=level, steps=steps
+                )
+        samples = len(choice) // self.count
+        draft, step = drafts.of_trajectories(samples, noise)
+        self._store(features, choice, cost, samples, draft, step)
         self._report("cost", generated.cost.float().mean())
         self._report("target", cost.float().mean())
 
@@ -219,7 +229,7 @@ class Steps:
     def _capacity(self) -> int:
         """Return how many items a memory of the configured number of rounds holds."""
         config = self.config
-        each = 1
+        each = config.targets.trajectories if config.targets.ties else 1
         if config.targets.from_improvement:
             each = config.targets.trajectories * config.improvement.sampling.decodes
         return config.memory.rounds * self.count * (each + self._prior_samples(each))
