@@ -80,7 +80,7 @@ def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
     for a, b in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
         assert torch.allclose(a, b, atol=1e-6)
     card = load_matnet(tmp_path / "broken" / MODEL, "cpu").card
-    assert card["sizes"] == [[4, 2], [3, 3]]
+    assert card["sizes"] == [[3, 3], [4, 2]]
     assert card["settings"]["method"] == "matnet"
 
 
