@@ -1,6 +1,8 @@
 """What every test starts from: one thread, fixed seeds, and hypothesis without a clock."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,3 +20,37 @@ def fixed_seeds() -> None:
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def stop_before() -> Callable[[Any, int], None]:
+    """Return a function that runs a trainer until a round (counted from 0) would begin, the state saved there."""
+
+    class Stopped(Exception):
+        """What ends the run."""
+
+    def run(trainer: Any, stop: int) -> None:
+        original = trainer._round
+
+        def round_or_stop(rounds: int, fraction: float) -> None:
+            if rounds == stop:
+                trainer._save(rounds, 1.0)
+                raise Stopped
+            original(rounds, fraction)
+
+        trainer._round = round_or_stop
+        with pytest.raises(Stopped):
+            trainer.run()
+
+    return run
+
+
+@pytest.fixture
+def assert_same_weights() -> Callable[[Any, Any], None]:
+    """Return a check that two models have the same weights, up to rounding."""
+
+    def check(one: Any, other: Any) -> None:
+        for a, b in zip(one.network.parameters(), other.network.parameters(), strict=True):
+            assert torch.allclose(a, b, atol=1e-6)
+
+    return check

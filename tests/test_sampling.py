@@ -24,7 +24,6 @@ from icdc.sampling import (
     best_of,
     generate,
     refine,
-    refine_each,
 )
 
 ATSP, PMSP = Atsp(), Pmsp()
@@ -143,7 +142,7 @@ def test_solutions_are_refined_each_by_itself() -> None:
     batch = instances(PMSP, 6, (8, 3))
     task, noise = Task(PMSP, batch), Noise(keys(list(range(6)), 4))
     made = generate(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(1, keep="last", temperature=5.0))
-    choice, cost = refine_each(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(4), made.choice, made.cost)
+    choice, cost = refine(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(4), made.choice, made.cost)
     assert (cost <= made.cost).all()
     assert (cost < made.cost).any()
     kept = cost == made.cost

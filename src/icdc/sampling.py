@@ -232,52 +232,20 @@ def refine(
     level: float = 0.7,
     steps: int = 2,
 ) -> tuple[Tensor, Tensor]:
-    """Noise solutions (B, rows) to `level` · T, denoise in `steps`, and keep what got better.
+    """Noise solutions to `level` · T, denoise them in `steps`, and keep what got better.
 
-    Every instance gets as many attempts as there are keys for it; the result is never worse than `cost` (B,).
+    One solution of every instance, (B, rows) with costs (B,), gets as many attempts as there are keys for it; several,
+    (B, K, rows) with costs (B, K), get one each, and none is replaced by another's. No cost ever rises.
     """
-    attempts = choice.repeat_interleave(len(noise.keys) // task.batch, 0)
-    new_choice, new_cost = _denoise_again(
-        predict, task, diffusion, noise, options, attempts, level=level, steps=steps
-    ).best()
-    better = new_cost < cost
-    return torch.where(better[:, None], new_choice, choice), torch.where(better, new_cost, cost)
-
-
-def refine_each(
-    predict: Predict,
-    task: Task,
-    diffusion: Diffusion,
-    noise: Noise,
-    options: SamplingOptions,
-    choice: Tensor,
-    cost: Tensor,
-    *,
-    level: float = 0.7,
-    steps: int = 2,
-) -> tuple[Tensor, Tensor]:
-    """Refine several solutions of every instance, (B, K, rows) with costs (B, K), each by itself, one attempt each."""
-    again = _denoise_again(predict, task, diffusion, noise, options, choice.flatten(0, 1), level=level, steps=steps)
-    better = again.cost < cost
-    return torch.where(better[..., None], again.choice, choice), torch.where(better, again.cost, cost)
-
-
-def _denoise_again(
-    predict: Predict,
-    task: Task,
-    diffusion: Diffusion,
-    noise: Noise,
-    options: SamplingOptions,
-    choice: Tensor,
-    *,
-    level: float,
-    steps: int,
-) -> Generated:
-    """Noise solutions (B · K, rows), one for each key, to `level` · T, and run the reverse process from there."""
+    several = choice.dim() == 3
+    clean = choice.flatten(0, 1) if several else choice.repeat_interleave(len(noise.keys) // task.batch, 0)
     start = max(1, round(level * diffusion.steps))
-    t = torch.full((len(choice),), start, dtype=torch.long, device=choice.device)
-    x = diffusion.q_sample(one_hot(choice, task.columns), t, task.density, noise)
-    return generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
+    t = torch.full((len(clean),), start, dtype=torch.long, device=clean.device)
+    x = diffusion.q_sample(one_hot(clean, task.columns), t, task.density, noise)
+    again = generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
+    new_choice, new_cost = (again.choice, again.cost) if several else again.best()
+    better = new_cost < cost
+    return torch.where(better[..., None], new_choice, choice), torch.where(better, new_cost, cost)
 
 
 class _Decoded(NamedTuple):

@@ -1,6 +1,7 @@
 """Training a MatNet: it learns, it repeats itself, it resumes, and the command line does it all."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,28 +58,15 @@ def test_a_seed_repeats_itself() -> None:
     assert not torch.equal(first[0], next(other.network.parameters()))
 
 
-def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_like_an_unbroken_one(
+    tmp_path: Path, stop_before: Callable[[Any, int], None], assert_same_weights: Callable[[Any, Any], None]
+) -> None:
     config = small("pmsp", [4, 2], rounds=4, sizes=[[4, 2], [3, 3]])
     whole = MatNetTrainer(config, device="cpu", out=tmp_path / "whole").run()
 
-    class Stop(Exception):
-        pass
-
-    broken = MatNetTrainer(config, device="cpu", out=tmp_path / "broken")
-    original = broken._round
-
-    def round_or_stop(rounds: int, fraction: float) -> None:
-        if rounds == 2:
-            broken._save(rounds, 1.0)
-            raise Stop
-        original(rounds, fraction)
-
-    broken._round = round_or_stop  # type: ignore[method-assign]
-    with pytest.raises(Stop):
-        broken.run()
+    stop_before(MatNetTrainer(config, device="cpu", out=tmp_path / "broken"), 2)
     resumed = MatNetTrainer(config, device="cpu", out=tmp_path / "broken", resume=True).run()
-    for a, b in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
-        assert torch.allclose(a, b, atol=1e-6)
+    assert_same_weights(whole, resumed)
     card = load_matnet(tmp_path / "broken" / MODEL, "cpu").card
     assert card["sizes"] == [[3, 3], [4, 2]]
     assert card["settings"]["method"] == "matnet"

@@ -1,5 +1,6 @@
 """Supervision: solved examples as the targets of cloning."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,24 +95,14 @@ def test_examples_are_drawn_by_the_noise(tmp_path: Path) -> None:
     assert not torch.equal(drawn[0], drawn[2])
 
 
-def test_an_interrupted_supervised_run_resumes(tmp_path: Path) -> None:
+def test_an_interrupted_supervised_run_resumes(
+    tmp_path: Path, stop_before: Callable[[Any, int], None], assert_same_weights: Callable[[Any, Any], None]
+) -> None:
     path = solved(tmp_path / "solved.npz", "pmsp", (5, 2))
     whole = Trainer(supervised("pmsp", [5, 2], path, rounds=4), device="cpu").run()
-    part = Trainer(supervised("pmsp", [5, 2], path, rounds=4), device="cpu", out=tmp_path / "run")
-    original = part._round
-
-    def stop_at_two(rounds: int, fraction: float) -> None:
-        if rounds == 2:
-            part._save(rounds, 1.0)
-            raise KeyboardInterrupt
-        original(rounds, fraction)
-
-    part._round = stop_at_two  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        part.run()
+    stop_before(Trainer(supervised("pmsp", [5, 2], path, rounds=4), device="cpu", out=tmp_path / "run"), 2)
     resumed = Trainer(supervised("pmsp", [5, 2], path), device="cpu", out=tmp_path / "run", resume=True).run()
-    for a, b in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
-        assert torch.allclose(a, b, atol=1e-6)
+    assert_same_weights(whole, resumed)
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

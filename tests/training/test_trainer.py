@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,29 +130,16 @@ def test_a_seed_repeats_itself() -> None:
     assert not torch.equal(first[0], next(other.network.parameters()))
 
 
-def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_like_an_unbroken_one(
+    tmp_path: Path, stop_before: Callable[[Any, int], None], assert_same_weights: Callable[[Any, Any], None]
+) -> None:
     """Stop after three of six rounds, resume: the same weights as without the stop, and one log."""
     config = small("atsp", [5], rounds=6)
     whole = Trainer(config, device="cpu", out=tmp_path / "whole").run()
 
-    class Stop(Exception):
-        pass
-
-    broken = Trainer(config, device="cpu", out=tmp_path / "broken")
-    original = broken._round
-
-    def round_or_stop(rounds: int, fraction: float) -> None:
-        if rounds == 3:
-            broken._save(rounds, 1.0)
-            raise Stop
-        original(rounds, fraction)
-
-    broken._round = round_or_stop  # type: ignore[method-assign]
-    with pytest.raises(Stop):
-        broken.run()
+    stop_before(Trainer(config, device="cpu", out=tmp_path / "broken"), 3)
     resumed = Trainer(config, device="cpu", out=tmp_path / "broken", resume=True).run()
-    for a, b in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
-        assert torch.allclose(a, b, atol=1e-6)
+    assert_same_weights(whole, resumed)
     lines = [json.loads(line) for line in (tmp_path / "broken" / METRICS).read_text().splitlines()]
     assert [line["round"] for line in lines] == sorted({line["round"] for line in lines})
     assert load(tmp_path / "broken" / MODEL).card["sizes"] == [[5]]

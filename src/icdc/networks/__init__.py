@@ -39,9 +39,9 @@ class Network(nn.Module):
     def worth_compiling(self) -> list[nn.Module]:
         """Return the parts that move edge tensors: the repeated layers, and what reads and writes edges.
 
-        None where kernels of our own do all of that: a compiler takes minutes, for every size again, and finds no more.
+        None where kernels of our own do all of that: a compiler takes a minute, for every size again, for slower steps.
         """
-        if fused.available(next(self.parameters()).device) and self.config.denoiser == "edge":
+        if fused.available(next(self.parameters()).device):
             return []
         return [m for m in self.modules() if isinstance(m, EdgeLayer | EdgeInput | EdgeOutput)]
 

@@ -14,7 +14,7 @@ from ..decoding import log_probability, random_choice
 from ..model import Model
 from ..noise import Noise
 from ..problem import Features, Size, one_hot, to_tensors
-from ..sampling import Predict, Task, all_as_good, generate, refine, refine_each
+from ..sampling import Predict, Task, all_as_good, generate, refine
 from .chain import Decision, decision_log_probability, trajectories
 from .drafts import Drafts
 from .examples import Examples
@@ -93,24 +93,17 @@ class Steps:
             predict, task, self.diffusion, noise.spawn(config.trajectories), config.sampling, callback=drafts
         )
         again = replace(config.sampling, decodes=config.refine_decodes)
-        level, steps = config.refine_level, config.refine_steps
+        choice, cost = (generated.choice, generated.cost) if config.ties else generated.best()
         if self.solved is not None:  # of what was generated only the drafts are wanted
             choice, cost = self.solved, task.cost(self.solved).squeeze(1)
-        elif config.ties:
-            choice, cost = generated.choice, generated.cost
-            for _ in range(config.refine_rounds):
-                attempt = noise.spawn(config.trajectories)
-                choice, cost = refine_each(
-                    predict, task, self.diffusion, attempt, again, choice, cost, level=level, steps=steps
-                )
+        for _ in range(config.refine_rounds if self.solved is None else 0):
+            attempt = noise.spawn(config.trajectories)
+            choice, cost = refine(
+                predict, task, self.diffusion, attempt, again, choice, cost,
+                level=config.refine_level, steps=config.refine_steps,
+            )  # fmt: skip
+        if config.ties:
             choice, cost = all_as_good(choice, cost)
-        else:
-            choice, cost = generated.best()
-            for _ in range(config.refine_rounds):
-                attempt = noise.spawn(config.trajectories)
-                choice, cost = refine(
-                    predict, task, self.diffusion, attempt, again, choice, cost, level=level, steps=steps
-                )
         samples = len(choice) // self.count
         draft, step = drafts.of_trajectories(samples, noise)
         self._store(features, choice, cost, samples, draft, step)
