@@ -56,6 +56,10 @@ VARIANTS: dict[str, list[str]] = {
     "T = 10": ["model.diffusion.steps=10"],
 }
 
+CHAIN = "steps=20"
+LAST_SAMPLE = "steps=20,keep=last,reverse=independent,order=rule,temperature=1.0"
+"""Ways of solving: the best along a trajectory, and its last sample as the paper counts."""
+
 
 def run(name: str, preset: str, settings: list[str], options: argparse.Namespace) -> dict[str, object]:
     """Train one variant, unless it has been, and return its row."""
@@ -64,7 +68,8 @@ def run(name: str, preset: str, settings: list[str], options: argparse.Namespace
         command = [
             sys.executable, str(Path(__file__).with_name("time_to_quality.py")), preset, "--data", str(options.data),
             "--seconds", str(options.seconds), "--every", str(10 * options.seconds), "--samples", options.samples,
-            "--count", str(options.count), "--device", options.device, "--out", str(folder), "--final", *options.flags,
+            "--count", str(options.count), "--device", options.device, "--out", str(folder),
+            "--way", CHAIN, "--way", LAST_SAMPLE,
         ]  # fmt: skip
         for setting in [*options.set, *settings]:
             command += ["--set", setting]
@@ -74,8 +79,8 @@ def run(name: str, preset: str, settings: list[str], options: argparse.Namespace
             subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
     lines = [json.loads(line) for line in (folder / "quality.jsonl").read_text().splitlines()]
     row: dict[str, object] = {"variant": name, "settings": " ".join(settings)}
-    row |= {f"×{line['samples']}": line["gap"] for line in lines if line["setting"] == "chain"}
-    row |= {f"last ×{line['samples']}": line["gap"] for line in lines if line["setting"] == "last sample"}
+    row |= {f"×{line['samples']}": line["gap"] for line in lines if line["way"] == CHAIN}
+    row |= {f"last ×{line['samples']}": line["gap"] for line in lines if line["way"] == LAST_SAMPLE}
     return row
 
 
@@ -91,7 +96,6 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every variant")
     parser.add_argument("--only", action="append", help="names of variants; all unless given")
-    parser.add_argument("--no-compile", dest="flags", action="append_const", const="--no-compile", default=[])
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     plan = [(name, options.preset, settings) for name, settings in VARIANTS.items()]

@@ -87,14 +87,7 @@ def evaluate(
     if not solver.supports(dataset.problem):
         raise UsageError(f"the solver '{label}' cannot answer the problem '{dataset.problem.name}'")
     count = len(dataset)
-    run = {
-        "dataset": dataset.name,
-        "instances_sha256": fingerprint(dataset.arrays)[:16],
-        "solver": label,
-        "samples": samples,
-        "seed": seed,
-        "time_limit": time_limit,
-    }
+    run = run_of(dataset, label, samples=samples, seed=seed, time_limit=time_limit)
     outcomes = {} if store is None else store.outcomes_of(run)
     missing = [index for index in range(count) if index not in outcomes]
     if missing and warm_up:
@@ -108,6 +101,20 @@ def evaluate(
         outcomes.update({outcome.instance: outcome for outcome in fresh})
         on_progress(count - len(missing) + begin + len(indices), count)
     return [outcomes[index] for index in range(count)]
+
+
+def run_of(
+    dataset: Dataset, label: str, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+) -> dict[str, Any]:
+    """Return what the outcomes of a run are filed under; see `evaluate` for the parameters."""
+    return {
+        "dataset": dataset.name,
+        "instances_sha256": fingerprint(dataset.arrays)[:16],
+        "solver": label,
+        "samples": samples,
+        "seed": seed,
+        "time_limit": time_limit,
+    }
 
 
 def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:

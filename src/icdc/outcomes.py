@@ -40,6 +40,10 @@ class Outcome:
     device: str
 
 
+RUN = ("dataset", "instances_sha256", "solver", "samples", "seed", "time_limit")
+"""The entries of an outcome that say which run it belongs to."""
+
+
 class OutcomeFile:
     """Outcomes in a `.jsonl` or `.csv`, one a line, appended chunk by chunk."""
 
@@ -47,15 +51,12 @@ class OutcomeFile:
         self.path = Path(path)
         if self.path.suffix not in (".jsonl", ".csv"):
             raise UsageError(f"per-instance results go to a .jsonl or a .csv, not to '{self.path}'")
-        self._outcomes = self._read() if self.path.exists() else []
+        self._runs: dict[tuple[Any, ...], dict[int, Outcome]] = {}
+        self._keep(self._read() if self.path.exists() else [])
 
     def outcomes_of(self, run: dict[str, Any]) -> dict[int, Outcome]:
-        """Return the outcomes on file, by instance, whose entries agree with all of `run`."""
-        return {
-            outcome.instance: outcome
-            for outcome in self._outcomes
-            if all(getattr(outcome, name) == value for name, value in run.items())
-        }
+        """Return the outcomes on file, by instance, of the run with these entries, all of `RUN`."""
+        return dict(self._runs.get(tuple(run[name] for name in RUN), {}))
 
     def append(self, outcomes: list[Outcome]) -> None:
         """Add outcomes at the end and make sure that they are on disk."""
@@ -71,7 +72,12 @@ class OutcomeFile:
                 writer.writerows(asdict(outcome) for outcome in outcomes)
             file.flush()
             os.fsync(file.fileno())
-        self._outcomes.extend(outcomes)
+        self._keep(outcomes)
+
+    def _keep(self, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            run = tuple(getattr(outcome, name) for name in RUN)
+            self._runs.setdefault(run, {})[outcome.instance] = outcome
 
     def _read(self) -> list[Outcome]:
         text = self.path.read_text(encoding="utf-8")

@@ -41,3 +41,9 @@ def test_an_unknown_name(icdc: Any) -> None:
     ran = icdc("reproduce", "table-7")
     assert ran.code == 2
     assert "sampling-steps" in ran.err
+
+
+def test_an_unknown_part(icdc: Any) -> None:
+    ran = icdc("reproduce", "atsp-table", "--only", "exact")
+    assert ran.code == 2
+    assert "learned, classical" in ran.err

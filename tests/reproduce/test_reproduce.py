@@ -18,7 +18,7 @@ from icdc.reproduce import TARGETS, models, reproduce
 from icdc.reproduce.ablations import TRAINING
 from icdc.reproduce.methods import train_commands
 from icdc.reproduce.rows import Measured, Row
-from icdc.reproduce.session import NOT_TRAINED, Session
+from icdc.reproduce.session import LEFT_OUT, NOT_TRAINED, Session
 from icdc.reproduce.sizes import plain_gap
 from icdc.reproduce.wording import how, settled
 from icdc.reproduce.writing import as_csv, read_csv
@@ -173,6 +173,37 @@ def test_a_second_run_measures_nothing_again(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("icdc.evaluation._run", refuse)
     again = reproduce("navigation-table", tmp_path, quick=True, limit=1, runs=tmp_path / "runs", device="cpu")
     assert again[1].read_text() == table
+
+
+@pytest.mark.usefixtures("shipped")
+def test_tables_of_a_folder_share_what_was_measured(tmp_path: Path) -> None:
+    from icdc.outcomes import OutcomeFile
+
+    row = Row("atsp-20", "nearest", "nn")
+    store = OutcomeFile(tmp_path / "o.jsonl")
+    (first,) = Session(store, quick=True).measure([row])
+    (second,) = Session(OutcomeFile(store.path), quick=True).measure([Row("atsp-20", "in another table", "nn")])
+    assert first.summary == second.summary
+    assert len(store.path.read_text().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("shipped")
+def test_one_part_is_measured_beside_what_is_known_of_the_other(tmp_path: Path) -> None:
+    """Models on one machine, the other solvers on another, and the table has both in the end."""
+    from icdc.outcomes import OutcomeFile
+
+    rows = [Row("atsp-20", "nearest", "nn"), Row("atsp-20", "ours", "icdc:steps=2,decodes=1", 1, "atsp-20")]
+
+    def notes(**options: Any) -> list[str]:
+        store = OutcomeFile(tmp_path / "o.jsonl")
+        measured = Session(store, quick=True, limit=2, device="cpu", **options).measure(rows)
+        assert [m.summary is None for m in measured] == [bool(m.note) for m in measured]
+        return [m.note for m in measured]
+
+    assert notes(only="learned") == [LEFT_OUT, ""]
+    assert notes(only="classical") == ["", ""]
+    assert notes(only="learned") == ["", ""]
+    assert len((tmp_path / "o.jsonl").read_text().splitlines()) == 4
 
 
 def test_models_of_runs_join_and_are_measured_again_when_trained_again(shipped: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -24,6 +24,13 @@ def reproduce(
         "runs"
     ),
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="PART",
+            help="learned: only rows of models; classical: only the others; what is known already stays.",
+        ),
+    ] = "all",
 ) -> None:
     """Make tables and figures of the paper: Markdown, CSV and, for figures, PNG and SVG.
 
@@ -33,7 +40,10 @@ def reproduce(
     from ..errors import UsageError
     from ..reproduce import TARGETS
     from ..reproduce import reproduce as make
+    from ..reproduce.session import Part
 
+    if only not in get_args(Part):
+        raise UsageError(f"--only takes {', '.join(get_args(Part))}, not '{only}'")
     chosen = list(TARGETS) if names == ["all"] else names
     unknown = [name for name in chosen if name not in TARGETS]
     if unknown:
@@ -43,5 +53,7 @@ def reproduce(
         print(words, file=sys.stderr, flush=True)
 
     for name in chosen:
-        for path in make(name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, say=say):
+        for path in make(
+            name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, only=cast(Part, only), say=say
+        ):
             print(path)

@@ -7,7 +7,7 @@ from ..errors import UsageError
 from ..outcomes import OutcomeFile
 from .ablations import ablations
 from .rows import Report
-from .session import Session
+from .session import Part, Session
 from .sizes import generalisation
 from .steps import sampling_steps
 from .tables import atsp_table, navigation_table, pmsp_table, training_comparison
@@ -33,17 +33,19 @@ def reproduce(
     seed: int = 0,
     runs: str | Path = "runs",
     device: str = "auto",
+    only: Part = "all",
     say: Callable[[str], None] = lambda words: None,
 ) -> list[Path]:
     """Make one table or figure and return its files; see `Session` for the parameters.
 
-    Outcomes of single instances are kept in `NAME.outcomes.jsonl` (a quick run's in a file of its own); a run that
-    was stopped goes on where it was, and rows whose models are trained later join those that are there.
+    Outcomes of single instances are kept in one file for all tables of a folder, since tables share rows (a quick
+    run's in a file of its own); a run that was stopped goes on where it was, and rows whose models are trained later
+    join those that are there.
     """
     if name not in TARGETS:
         raise UsageError(f"unknown table or figure '{name}'; choose {', '.join(TARGETS)}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    store = OutcomeFile(folder / f"{name}{'.quick' if quick else ''}.outcomes.jsonl")
-    session = Session(store, quick, limit, seed, Path(runs), device, say)
+    store = OutcomeFile(folder / ("quick.outcomes.jsonl" if quick else "outcomes.jsonl"))
+    session = Session(store, quick, limit, seed, Path(runs), device, only, say)
     return write(folder, name, TARGETS[name](session), session)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..data.dataset import Dataset
 from ..data.standard import standard_set
 from ..errors import IcdcError
-from ..evaluation import evaluate, summarise
+from ..evaluation import evaluate, run_of, summarise
 from ..model import available, card_of, models_folder
 from ..outcomes import OutcomeFile
 from ..solver import Solver
@@ -20,6 +20,10 @@ from .rows import Measured, Row
 from .wording import how, settled
 
 NOT_TRAINED = "not trained here"
+LEFT_OUT = "left out this time"
+
+Part = Literal["all", "learned", "classical"]
+"""Which rows are measured: all, those that need a model, or those that need none."""
 
 
 @dataclass
@@ -32,6 +36,8 @@ class Session:
     seed : of the solvers.
     runs : folder of training runs, where models are looked for that are not shipped.
     device : "auto", "cpu" or "cuda", for learned solvers.
+    only : measures rows of one kind, those with a model on a machine with a GPU, say, and the classical solvers on one
+        with their packages; of the others only those appear that are in `store` already.
     say : hears of progress.
     """
 
@@ -41,6 +47,7 @@ class Session:
     seed: int = 0
     runs: Path = Path("runs")
     device: str = "auto"
+    only: Part = "all"
     say: Callable[[str], None] = lambda words: None
     used: set[str] = field(default_factory=set)
 
@@ -87,6 +94,10 @@ class Session:
             if path is not None:
                 # a model trained again under the same name is another solver, and so is one with other defaults
                 label += f" {row.model}@{_digest(path)}" + (f" ({way})" if way else "")
+            if self.only not in ("all", _part(row)):
+                known = self.store.outcomes_of(run_of(dataset, label, samples=row.samples, seed=self.seed))
+                if len(known) < len(dataset):
+                    return Measured(row, note=LEFT_OUT)
             outcomes = evaluate(
                 dataset, solver, label, samples=row.samples, seed=self.seed, store=self.store, warm_up=not self.quick
             )
@@ -108,6 +119,10 @@ class Session:
     def _dataset(self, name: str) -> Dataset:
         dataset = _standard(name)
         return dataset if self.instances is None else dataset.first(self.instances)
+
+
+def _part(row: Row) -> Part:
+    return "classical" if row.model is None else "learned"
 
 
 def _how(row: Row, dataset: Dataset, solver: Solver, path: Path | None) -> str:
