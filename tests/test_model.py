@@ -163,7 +163,7 @@ def test_a_file_does_not_decide_what_is_imported(file: Path, tmp_path: Path, mon
         with pytest.raises((InputError, UsageError), match="harmful_problem:Harm"):
             act()
     assert "harmful_problem" not in sys.modules
-    load_weights(Model(Atsp(), TINY).network, file)  # weights alone need no problem
+    load_weights(Model(Atsp(), TINY), file)  # weights alone need no problem
 
 
 def test_a_class_that_moved_is_still_the_same(file: Path) -> None:
@@ -173,12 +173,12 @@ def test_a_class_that_moved_is_still_the_same(file: Path) -> None:
 
 
 def test_weights_go_into_a_network_of_the_same_layout_only(file: Path) -> None:
-    network = Model(Atsp(), TINY).network
-    load_weights(network, file)
+    model = Model(Atsp(), TINY)
+    load_weights(model, file)
     stored = load(file, "cpu").network.state_dict()
-    assert all(torch.equal(value, stored[name]) for name, value in network.state_dict().items())
+    assert all(torch.equal(value, stored[name]) for name, value in model.network.state_dict().items())
     with pytest.raises(InputError, match="do not fit the network"):
-        load_weights(Model(Pmsp(), TINY).network, file)
+        load_weights(Model(Pmsp(), TINY), file)
 
 
 def rewrite(file: Path, change: dict[str, str | None]) -> None:

@@ -133,10 +133,10 @@ def read_model(name: str | os.PathLike[str], kind: str, problem: str | Problem |
     return Stored(path, str(name) if str(name) in available() else str(path), found, config, card, state)
 
 
-def load_weights(network: Network, name: str | os.PathLike[str]) -> None:
-    """Put the weights of a model into a network of the same layout, whatever problem they were trained on."""
+def load_weights(model: Trained, name: str | os.PathLike[str]) -> None:
+    """Put the weights behind a name or path into a model of the same layout, whatever problem they are from."""
     path = path_of(name)
-    set_weights(network, read_file(path, weights=True, kind=Model.kind)[1], path)
+    set_weights(model.network, read_file(path, weights=True, kind=model.kind)[1], path)
 
 
 def model_config(values: Mapping[str, Any]) -> ModelConfig:

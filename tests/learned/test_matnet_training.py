@@ -72,6 +72,17 @@ def test_a_resumed_run_ends_like_an_unbroken_one(
     assert card["settings"]["method"] == "matnet"
 
 
+def test_a_run_begins_with_the_weights_of_another(
+    tmp_path: Path, assert_same_weights: Callable[[Any, Any], None]
+) -> None:
+    """A learning rate of zero leaves them as they were, but for the half precision of the file."""
+    MatNetTrainer(small("atsp", [4], rounds=1), device="cpu", out=tmp_path).run()
+    still = {"learning_rate": 0.0, "weight_decay": 0.0}
+    config = small("atsp", [4], rounds=1, seed=1, init=str(tmp_path / MODEL), optimizer=still)
+    begun = MatNetTrainer(config, device="cpu").run()
+    assert_same_weights(load_matnet(tmp_path / MODEL, "cpu"), begun)
+
+
 def test_steps_make_the_rollouts_of_fixed_instances_cheaper() -> None:
     config = small("pmsp", [4, 2], rounds=1, optimizer={"learning_rate": 5e-3})
     steps = MatNetSteps(MatNetLearner(Pmsp(), config, torch.device("cpu"), Ranks()), (4, 2))

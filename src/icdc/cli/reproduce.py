@@ -31,6 +31,10 @@ def reproduce(
             help="learned: only rows of models; classical: only the others; what is known already stays.",
         ),
     ] = "all",
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Also write a page of everything in the folder, with the account of it."),
+    ] = None,
 ) -> None:
     """Make tables and figures of the paper: Markdown, CSV and, for figures, PNG and SVG.
 
@@ -38,7 +42,7 @@ def reproduce(
     that trains it.
     """
     from ..errors import UsageError
-    from ..reproduce import TARGETS
+    from ..reproduce import TARGETS, gather
     from ..reproduce import reproduce as make
     from ..reproduce.session import Part
 
@@ -57,3 +61,5 @@ def reproduce(
             name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, only=cast(Part, only), say=say
         ):
             print(path)
+    if page is not None:
+        print(gather(page, out, runs=runs))

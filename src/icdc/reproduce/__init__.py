@@ -6,6 +6,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..outcomes import OutcomeFile
 from .ablations import ablations
+from .page import write_page
 from .rows import Report
 from .session import Part, Session
 from .sizes import generalisation
@@ -49,3 +50,8 @@ def reproduce(
     store = OutcomeFile(folder / ("quick.outcomes.jsonl" if quick else "outcomes.jsonl"))
     session = Session(store, quick, limit, seed, Path(runs), device, only, say)
     return write(folder, name, TARGETS[name](session), session)
+
+
+def gather(page: str | Path, out: str | Path, *, runs: str | Path = "runs") -> Path:
+    """Write one page of all tables and figures in a folder; see `write_page`."""
+    return write_page(Path(page), Path(out), tuple(TARGETS), Path(runs))

@@ -74,8 +74,9 @@ def as_markdown(found: Mapping[Section, Sequence[Comparison]]) -> str:
         sections = {section: list(each) for section, each in found.items() if section.main is main}
         if sections:
             parts.append(_matrix(sections))
-    if not found:
-        parts.append("Nothing to compare yet.")
+    missing = [section.title for section in SECTIONS if section not in found]
+    if missing:
+        parts.append(f"Not compared yet, for want of a table: {'; '.join(missing)}.")
     for section, comparisons in found.items():
         ours = sorted({c.mine.row.model for c in comparisons if c.mine is not None and c.mine.row.model is not None})
         words = f"Ours: {', '.join(f'`{name}`' for name in ours) or 'no row'}."

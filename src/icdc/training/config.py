@@ -124,6 +124,7 @@ class RunConfig:
     """What every run has, whatever its method: what is learned, on which sizes, and for how long.
 
     sizes : one a round, in turn; a size that is named several times gets that many turns.
+    init : a model, shipped or a file, whose weights training begins with.
 
     Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
     and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.
@@ -132,6 +133,7 @@ class RunConfig:
     method: str = "icdc"
     problem: str = "atsp"
     sizes: tuple[tuple[int, ...], ...] = ((20,),)
+    init: str = ""
     seed: int = 0
     time_limit: float = 300.0
     rounds: int = 0
@@ -148,13 +150,11 @@ class RunConfig:
 class TrainingConfig(RunConfig):
     """A run of Algorithm 1: how the diffusion model is learned.
 
-    init : a model, shipped or a file, whose weights training begins with.
     most_cells : most entries of the matrices of a batch, in making targets and in cloning: larger instances come in
         smaller batches, so that rounds of all sizes take about as long; 0 for no such limit.
     """
 
     method: Literal["icdc"] = "icdc"
-    init: str = ""
     most_cells: int = 0
     model: ModelConfig = field(default_factory=ModelConfig)
     targets: TargetConfig = field(default_factory=TargetConfig)

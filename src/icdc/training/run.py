@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
-from ..model import pick_device
+from ..model import load_weights, pick_device
 from ..problem import Problem
 from ..trained import Trained
 from .capture import Capture, compile_layers
@@ -154,6 +154,12 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         self._record(Capture(self._tensors, self.device, self.capture))
         if state:
             self._restore(state)
+
+    def _begin_with_init(self) -> None:
+        """Put the weights that the configuration names, if it does, into the model and its average."""
+        if self.config.init:
+            load_weights(self.learner.model, self.config.init)
+            load_weights(self.learner.average, self.config.init)
 
     def _check_sizes(self, problem: Problem) -> None:
         """Refuse sizes that are none of the problem."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from ..model import Model, load_weights
+from ..model import Model
 from ..problems import get_problem
 from .capture import Capture, StepFunction
 from .config import TrainingConfig
@@ -68,9 +68,8 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         if self.start is not None:
             for own in (self.learner.model, self.learner.average):
                 own.network.load_state_dict(self.start.network.state_dict())
-        elif self.config.init:
-            load_weights(self.learner.model.network, self.config.init)
-            load_weights(self.learner.average.network, self.config.init)
+        else:
+            self._begin_with_init()
         self.learner.model.network.train()
         self._compile(lambda model: model.network.worth_compiling())
         turns = list(zip_longest(self.config.sizes, self.config.targets.examples))

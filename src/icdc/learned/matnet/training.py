@@ -103,6 +103,7 @@ class MatNetTrainer(TrainingRun[MatNetConfig, MatNet]):
         problem = get_problem(self.config.problem)
         self._check_sizes(problem)
         self.learner = MatNetLearner(problem, self.config, self.device, self.ranks)
+        self._begin_with_init()
         self.learner.model.network.train()
         self._compile(lambda model: model.network.worth_compiling())
         self.steps = [MatNetSteps(self.learner, size) for size in self.config.sizes]
