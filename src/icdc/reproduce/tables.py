@@ -25,7 +25,7 @@ def pmsp_table(session: Session) -> Report:
             rows += methods.matnet(dataset, "matnet-pmsp-20", session.samples, "MatNet, trained at 20 jobs")
         for key in ("sl", "rl"):
             rows += methods.diffusion(dataset, key, session.samples[-1:], paper=True)
-            if large:
+            if dataset != methods.BASE_SIZE["pmsp"]:
                 rows += methods.diffusion(dataset, key, session.samples[-1:], paper=True, trained="pmsp-20x4")
         rows += methods.as_in_the_paper(dataset, "paper-pmsp-50" if large else "paper-pmsp-20", session.samples)
         rows += _ours(session, dataset)
@@ -110,7 +110,9 @@ def _ours(session: Session, dataset: str) -> list[Row]:
     if small != model and session.model_file(small) is not None:
         spec = STANDARD_SETS[dataset]
         words = f"IC/DC, ours, trained at 20 {models.ITEMS[spec.problem]} alone"
-        rows += methods.ours(dataset, small, session.samples, words, elsewhere=spec.size[0] != 20)
+        elsewhere = spec.size[0] != 20
+        counts = session.samples[-1:] if elsewhere else session.samples
+        rows += methods.ours(dataset, small, counts, words, elsewhere=elsewhere)
     return rows
 
 
