@@ -25,6 +25,12 @@ class InfeasibleError(IcdcError):
     exit_code = 4
 
 
+class DivergedError(IcdcError):
+    """Training left the range of numbers; what was saved before it did is still there."""
+
+    exit_code = 6
+
+
 class MissingExtraError(IcdcError, ImportError):
     """A solver needs an optional package; the message carries the pip line that adds it."""
 

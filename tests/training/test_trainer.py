@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from icdc.errors import InputError, UsageError
+from icdc.errors import DivergedError, InputError, UsageError
 from icdc.model import load
 from icdc.problems import get_problem
 from icdc.solving import DiffusionSolver
@@ -224,3 +224,21 @@ def test_mixed_sizes_take_turns() -> None:
     trainer = Trainer(config, device="cpu")
     trainer.run()
     assert [int(steps.memory.stored) for steps in trainer.steps] == [64, 64]
+
+
+def test_a_run_that_diverges_stops_and_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icdc.training.run.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SHARE", 1e9)
+    trainer = Trainer(small("pmsp", [4, 2], rounds=6), device="cpu", out=tmp_path)
+
+    def poison(progress: Progress) -> None:
+        if progress.round == 3:
+            with torch.no_grad():
+                next(iter(trainer.learner.model.network.parameters())).fill_(torch.nan)
+
+    with pytest.raises(DivergedError, match=r"before round 3.*learning_rate"):
+        trainer.run(poison)
+    model = load(tmp_path / MODEL, "cpu")
+    assert model.card["training"]["rounds"] == 2
+    assert all(bool(p.isfinite().all()) for p in model.network.parameters())

@@ -84,6 +84,13 @@ class Weights(Generic[ModelT]):
         for mine, theirs in zip(self.average.network.buffers(), self.model.network.buffers(), strict=True):
             mine.copy_(theirs)  # statistics of batch normalisation are averages already
 
+    @torch.no_grad()
+    def finite(self) -> bool:
+        """Tell whether all weights and buffers are finite numbers."""
+        network = self.model.network
+        numbers = [t for t in (*network.parameters(), *network.buffers()) if t.is_floating_point()]
+        return bool(torch.stack(torch._foreach_norm(numbers, torch.inf)).isfinite().all())
+
     def tensors(self) -> list[Tensor]:
         """Return every tensor that steps change, in a fixed order; optimizer state comes last."""
         fixed = [*self.model.network.parameters(), *self.model.network.buffers(), *self.average.network.parameters()]

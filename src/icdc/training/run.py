@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
+from ..errors import DivergedError, UsageError
 from ..model import load_weights, pick_device
 from ..problem import Problem
 from ..trained import Trained
@@ -133,6 +133,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             now = clock.seconds()
             if now - reported >= REPORT_SECONDS or self._fraction(rounds, now) >= 1.0:
                 reported = now
+                self._check_weights(rounds)
                 progress = Progress(rounds, now, fraction, self._read_metrics(), self.learner.average)
                 log.write({"round": rounds, "seconds": round(now, 2), **progress.metrics})
                 with clock.paused():
@@ -203,7 +204,16 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         """Return all tensors that steps change; those that may appear later come last."""
         return [tensor for steps in self.steps for tensor in steps.tensors()] + self.learner.tensors()
 
+    def _check_weights(self, rounds: int) -> None:
+        """Stop where weights are no longer finite, before anything good is overwritten by them."""
+        if not self.learner.finite():
+            raise DivergedError(
+                f"training diverged before round {rounds}: its weights are no longer finite numbers; try a smaller "
+                "optimizer.learning_rate or optimizer.clip" + (f" (what is in {self.out} is older)" if self.out else "")
+            )
+
     def _save(self, rounds: int, seconds: float) -> None:
+        self._check_weights(rounds)
         if self.out is None or not self.ranks.leads:
             return
         state = {
