@@ -17,10 +17,11 @@ def test_the_page_follows_the_tables(
     call = ["reproduce", "navigation-table", "--quick", "--limit", 1, "--out", folder, "--runs", tmp_path]
     assert icdc(*call).code == 0
     assert not page.exists()
-    ran = icdc(*call, "--page", page)
+    ran = icdc(*call, "--page", page, "--remark", "The machine was busy.")
     assert ran.code == 0
     assert ran.out.splitlines()[-1] == str(page)
     text = page.read_text()
+    assert "\n\nThe machine was busy.\n\n" in text
     assert "navigation-20 (1 of 1,000)" in text
     assert "## Navigation: 20 cities" in text
     assert "not measured (ours: not trained here): navigation-20" in text

@@ -35,6 +35,9 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FILE.md", help="Also write a page of everything in the folder, with the account of it."),
     ] = None,
+    remark: Annotated[
+        str, typer.Option(help="A sentence for the page: what else ran on the machine, for example.")
+    ] = "",
 ) -> None:
     """Make tables and figures of the paper: Markdown, CSV and, for figures, PNG and SVG.
 
@@ -62,4 +65,4 @@ def reproduce(
         ):
             print(path)
     if page is not None:
-        print(gather(page, out, runs=runs))
+        print(gather(page, out, runs=runs, remark=remark))

@@ -52,6 +52,6 @@ def reproduce(
     return write(folder, name, TARGETS[name](session), session)
 
 
-def gather(page: str | Path, out: str | Path, *, runs: str | Path = "runs") -> Path:
+def gather(page: str | Path, out: str | Path, *, runs: str | Path = "runs", remark: str = "") -> Path:
     """Write one page of all tables and figures in a folder; see `write_page`."""
-    return write_page(Path(page), Path(out), tuple(TARGETS), Path(runs))
+    return write_page(Path(page), Path(out), tuple(TARGETS), Path(runs), remark)

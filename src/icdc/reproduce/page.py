@@ -14,19 +14,20 @@ from .rows import Measured, Row
 from .writing import read_csv
 
 
-def write_page(page: Path, folder: Path, names: Sequence[str], runs: Path = Path("runs")) -> Path:
+def write_page(page: Path, folder: Path, names: Sequence[str], runs: Path = Path("runs"), remark: str = "") -> Path:
     """Write a page that gathers the tables of a folder; return its path.
 
     Parameters
     ----------
     names : all tables and figures there can be; those whose CSV is not in the folder are named as not made yet.
     runs : folder of training runs, where cards are looked for of models that are not shipped.
+    remark : what a reader should know of the circumstances, what else ran on the machine for example.
     """
-    write_atomically(page, as_markdown(page, folder, names, runs), make_folder=True)
+    write_atomically(page, as_markdown(page, folder, names, runs, remark), make_folder=True)
     return page
 
 
-def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path) -> str:
+def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path, remark: str = "") -> str:
     """Return the whole page; see `write_page`."""
     tables = {name: read_table(folder / f"{name}.csv") for name in names if (folder / f"{name}.csv").is_file()}
     rows = [m for each in tables.values() for m in each]
@@ -34,6 +35,7 @@ def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path) -> s
     parts = [
         "# Results",
         _made_by(page, folder, tables),
+        *([remark] if remark else []),
         *_warnings(rows),
         "## Where we are better, equal or worse",
         verdicts.as_markdown(found),
