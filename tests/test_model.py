@@ -31,6 +31,7 @@ from icdc.noise import Noise, fold, root_key
 from icdc.problem import Problem, to_tensors
 from icdc.problems import Atsp, Navigation, Pmsp
 from icdc.sampling import Task
+from icdc.trained import digest_of
 
 TINY = ModelConfig(
     NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1),
@@ -170,6 +171,18 @@ def test_a_class_that_moved_is_still_the_same(file: Path) -> None:
     """The module of one's own class may be called otherwise where the model is used."""
     rewrite(file, {"problem": "elsewhere:Mine"})
     assert type(load(file, "cpu", Mine()).problem) is Mine
+
+
+def test_a_digest_is_of_what_a_model_computes(file: Path, tmp_path: Path) -> None:
+    model = load(file, "cpu")
+    before = digest_of(file)
+    model.card["remark"] = "the same weights"
+    model.save(tmp_path / "again.safetensors")
+    assert digest_of(tmp_path / "again.safetensors") == before
+    with torch.no_grad():
+        next(iter(model.network.parameters())).view(-1)[0] += 1.0
+    model.save(tmp_path / "other.safetensors")
+    assert digest_of(tmp_path / "other.safetensors") != before
 
 
 def test_weights_go_into_a_network_of_the_same_layout_only(file: Path) -> None:

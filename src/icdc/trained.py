@@ -1,5 +1,6 @@
 """What every trained model is, whatever its network: a problem, weights and a card, in one file that says its kind."""
 
+import hashlib
 import json
 import os
 from abc import ABC
@@ -96,6 +97,16 @@ def read_file(path: Path, weights: bool, kind: str | None = None) -> tuple[dict[
     if kind is not None and found != kind:
         raise InputError(f"{path} holds a model of kind '{found}', where one of kind '{kind}' is needed")
     return metadata, state
+
+
+def digest_of(path: Path) -> str:
+    """Return a short name for what a model computes: its weights and configuration, whatever else its card says."""
+    metadata, weights = read_file(path, weights=True)
+    digest = hashlib.sha256("\n".join(metadata.get(name, "") for name in ("kind", "problem", "config")).encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(weights[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:12]
 
 
 def set_weights(network: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:

@@ -47,3 +47,12 @@ def test_an_unknown_part(icdc: Any) -> None:
     ran = icdc("reproduce", "atsp-table", "--only", "exact")
     assert ran.code == 2
     assert "learned, classical" in ran.err
+
+
+def test_other_numbers_of_samples(icdc: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("icdc.reproduce.reproduce", lambda *names, counts, **rest: asked.append(counts) or [])
+    for given in ([], ["--samples", "8,1"]):
+        assert icdc("reproduce", "ablations", "--out", tmp_path, *given).code == 0
+    assert asked == [None, (1, 8)]
+    assert icdc("reproduce", "ablations", "--samples", "few").code == 2

@@ -194,7 +194,8 @@ def test_missing_rows_survive_the_table(tmp_path: Path) -> None:
 
 
 def test_the_page_gathers_what_is_there_and_names_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icdc.model.models_folder", lambda: tmp_path / "models")
+    for module in ("icdc.model", "icdc.reproduce.session"):
+        monkeypatch.setattr(f"{module}.models_folder", lambda: tmp_path / "models")
     training = {"seconds": 12.5, "hardware": "an abacus", "rounds": 7, "seed": 5, "shared": "with a cat"}
     model = Model(get_problem("atsp"), ModelConfig(network=TINY), card={"sizes": [[20]], "training": training})
     model.save(tmp_path / "runs" / "atsp" / "model.safetensors")

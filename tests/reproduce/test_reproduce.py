@@ -176,6 +176,17 @@ def test_a_second_run_measures_nothing_again(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("shipped")
+def test_other_numbers_of_samples_take_the_place_of_the_paper_s(tmp_path: Path) -> None:
+    page, table = reproduce(
+        "navigation-table", tmp_path, limit=1, counts=(1, 3), runs=tmp_path, device="cpu", only="learned"
+    )
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["samples"] for row in rows} == {"1", "3"}
+    assert "`icdc reproduce navigation-table --limit 1 --samples 1,3`" in page.read_text()
+
+
+@pytest.mark.usefixtures("shipped")
 def test_tables_of_a_folder_share_what_was_measured(tmp_path: Path) -> None:
     from icdc.outcomes import OutcomeFile
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .counts import sample_counts
 from .problems import find_problem
 from .progress import progress
 
@@ -47,7 +48,7 @@ def evaluate(
 
     if markdown + json + csv > 1:
         raise UsageError("choose one of --markdown, --json and --csv")
-    counts = _sample_counts(samples)
+    counts = sample_counts(samples)
     solvers = {spec: make_solver(spec) for spec in solver}
     asked = None if problem is None else find_problem(problem)
     opened = [open_dataset(name, asked) for name in datasets]
@@ -87,15 +88,3 @@ def evaluate(
     if plot is not None:
         reporting.plot_gap_against_time(summaries)[0].figure.savefig(plot, dpi=150)
         print(f"wrote {plot}", file=sys.stderr)
-
-
-def _sample_counts(text: str) -> list[int]:
-    from ..errors import UsageError
-
-    try:
-        counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 1:
-        raise UsageError(f"--samples must be whole numbers such as 1,8,32, got '{text}'")
-    return counts

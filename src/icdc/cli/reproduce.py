@@ -6,6 +6,8 @@ from typing import Annotated, cast, get_args
 
 import typer
 
+from .counts import sample_counts
+
 
 def reproduce(
     names: Annotated[
@@ -19,6 +21,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A few instances, to see that everything works.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables and pictures.")] = Path("results"),
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many instances of each set.")] = None,
+    samples: Annotated[
+        str, typer.Option(help="Numbers of samples instead of the paper's 1,8,32,128; fewer for a CPU.")
+    ] = "",
     seed: Annotated[int, typer.Option(help="Seed of the solvers.")] = 0,
     runs: Annotated[Path, typer.Option(help="Folder of training runs, for models that are not shipped.")] = Path(
         "runs"
@@ -59,10 +64,12 @@ def reproduce(
     def say(words: str) -> None:
         print(words, file=sys.stderr, flush=True)
 
+    counts = tuple(sorted(set(sample_counts(samples)))) if samples else None
     for name in chosen:
         for path in make(
-            name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, only=cast(Part, only), say=say
-        ):
+            name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, only=cast(Part, only),
+            counts=counts, say=say,
+        ):  # fmt: skip
             print(path)
     if page is not None:
         print(gather(page, out, runs=runs, remark=remark))

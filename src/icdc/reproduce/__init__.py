@@ -35,6 +35,7 @@ def reproduce(
     runs: str | Path = "runs",
     device: str = "auto",
     only: Part = "all",
+    counts: tuple[int, ...] | None = None,
     say: Callable[[str], None] = lambda words: None,
 ) -> list[Path]:
     """Make one table or figure and return its files; see `Session` for the parameters.
@@ -48,7 +49,7 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     store = OutcomeFile(folder / ("quick.outcomes.jsonl" if quick else "outcomes.jsonl"))
-    session = Session(store, quick, limit, seed, Path(runs), device, only, say)
+    session = Session(store, quick, limit, seed, Path(runs), device, only, counts, say)
     return write(folder, name, TARGETS[name](session), session)
 
 

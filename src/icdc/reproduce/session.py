@@ -1,6 +1,5 @@
 """Measuring rows: which model a row needs, whether it is there, and what was measured before."""
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +15,8 @@ from ..outcomes import OutcomeFile
 from ..solver import Solver
 from ..solvers import SOLVERS, make_solver, options_of
 from ..solving import DiffusionSolver
+from ..trained import digest_of
+from ..training.checkpoint import MODEL
 from .rows import Measured, Row
 from .wording import how, settled
 
@@ -33,6 +34,7 @@ class Session:
     store : outcomes of every instance; rows found there are not run again.
     quick : a few instances and samples, to see that everything works; such numbers mean nothing.
     limit : only the first so many instances of each test set; None for all.
+    counts : numbers of samples of the tables, ascending; None for the paper's.
     seed : of the solvers.
     runs : folder of training runs, where models are looked for that are not shipped.
     device : "auto", "cpu" or "cuda", for learned solvers.
@@ -48,13 +50,14 @@ class Session:
     runs: Path = Path("runs")
     device: str = "auto"
     only: Part = "all"
+    counts: tuple[int, ...] | None = None
     say: Callable[[str], None] = lambda words: None
     used: set[str] = field(default_factory=set)
 
     @property
     def samples(self) -> tuple[int, ...]:
         """Return the numbers of samples of a table."""
-        return (1, 2) if self.quick else (1, 8, 32, 128)
+        return self.counts or ((1, 2) if self.quick else (1, 8, 32, 128))
 
     @property
     def many(self) -> int:
@@ -76,8 +79,7 @@ class Session:
 
     def model_file(self, name: str) -> Path | None:
         """Return the file of a shipped model, of a run's model or of that path; None where there is none of them."""
-        places = [models_folder() / f"{name}.safetensors", self.runs / name / "model.safetensors", Path(name)]
-        return next((path for path in places if path.is_file()), None)
+        return model_file(name, self.runs)
 
     def _measure(self, row: Row) -> Measured:
         name = row.solver.partition(":")[0]
@@ -93,7 +95,7 @@ class Session:
             way = _how(row, dataset, solver, path)
             if path is not None:
                 # a model trained again under the same name is another solver, and so is one with other defaults
-                label += f" {row.model}@{_digest(path)}" + (f" ({way})" if way else "")
+                label += f" {row.model}@{digest_of(path)}" + (f" ({way})" if way else "")
             if self.only not in ("all", _part(row)):
                 known = self.store.outcomes_of(run_of(dataset, label, samples=row.samples, seed=self.seed))
                 if len(known) < len(dataset):
@@ -121,6 +123,12 @@ class Session:
         return dataset if self.instances is None else dataset.first(self.instances)
 
 
+def model_file(name: str, runs: Path) -> Path | None:
+    """Return the file of a shipped model, of the model of a run in `runs`, or of that path; None for none of them."""
+    places = [models_folder() / f"{name}.safetensors", runs / name / MODEL, Path(name)]
+    return next((path for path in places if path.is_file()), None)
+
+
 def _part(row: Row) -> Part:
     return "classical" if row.model is None else "learned"
 
@@ -136,7 +144,3 @@ def _how(row: Row, dataset: Dataset, solver: Solver, path: Path | None) -> str:
 @cache
 def _standard(name: str) -> Dataset:
     return standard_set(name)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

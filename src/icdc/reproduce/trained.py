@@ -1,13 +1,14 @@
 """How the models behind some rows were trained, as their cards tell."""
 
-import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .. import model
+from ..model import card_of
+from ..trained import digest_of
 from .compact import table
 from .rows import Measured
+from .session import model_file
 
 
 def as_markdown(rows: Iterable[Measured], runs: Path) -> str:
@@ -28,14 +29,13 @@ def as_markdown(rows: Iterable[Measured], runs: Path) -> str:
 
 def _line(name: str, digests: set[str], runs: Path) -> list[str]:
     """Return what the card of a model says; `digests` are those of the files that were measured."""
-    places = [model.models_folder() / f"{name}.safetensors", runs / name / "model.safetensors", Path(name)]
-    path = next((place for place in places if place.is_file()), None)
+    path = model_file(name, runs)
     if path is None:
         return [f"`{name}`", *["?"] * 6, "its card was not found where this page was made"]
-    card = model.card_of(path)
+    card = card_of(path)
     training = card.get("training", {})
     remarks = [str(training["shared"])] if training.get("shared") else []
-    if digests - {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}:
+    if digests - {digest_of(path)}:
         remarks.append("trained again since some rows were measured: this is the card of the newer one")
     begun = card.get("settings", {}).get("init")
     return [

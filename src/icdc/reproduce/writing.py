@@ -27,7 +27,10 @@ _LABELS = ("method", "model", "how", "note", "train", "paper_symmetric_gap", "pa
 
 def write(folder: Path, name: str, report: Report, session: Session) -> list[Path]:
     """Write a report into a folder; return the files."""
-    command = f"icdc reproduce {name}" + (" --quick" if session.quick else "")
+    words = ["icdc reproduce", name, "--quick" if session.quick else ""]
+    words.append(f"--limit {session.limit}" if session.limit else "")
+    words.append(f"--samples {','.join(map(str, session.counts))}" if session.counts else "")
+    command = " ".join(filter(None, words))
     return [*write_table(folder, name, report, session, command), *write_figure(folder, name, report)]
 
 
@@ -117,7 +120,7 @@ def draw(panels: Sequence[Panel]) -> Any:
     """Return a figure of panels side by side; the paper's own lines are dashed."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.6 * len(panels), 4.4), layout="constrained")
+    figure = Figure(figsize=(6.4 * len(panels), 5.6), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         colours: dict[str, str] = {}
         for line in panel.lines:
@@ -134,9 +137,12 @@ def draw(panels: Sequence[Panel]) -> Any:
             axes.yaxis.set_major_formatter("{x:g}")
         if panel.log_x:
             axes.set_xscale("log", base=2)
+            places = sorted({x for line in panel.lines for x, _ in line.points})
+            axes.set_xticks(places, [f"{place:g}" for place in places])
         axes.grid(alpha=0.3)
         if panel.lines:
-            axes.legend(fontsize="small")
+            # below the axes: above lines that go everywhere it would hide some of them
+            axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     return figure
 
 
