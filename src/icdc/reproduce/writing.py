@@ -117,11 +117,16 @@ def read_csv(text: str) -> list[Measured]:
 
 
 def draw(panels: Sequence[Panel]) -> Any:
-    """Return a figure of panels side by side; the paper's own lines are dashed."""
+    """Return a figure of panels, two in a row; the paper's own lines are dashed."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 * len(panels), 5.6), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(6.4 * columns, 5.6 * rows), layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False).flatten()
+    for empty in places[len(panels) :]:
+        empty.set_axis_off()
+    for axes, panel in zip(places, panels, strict=False):
         colours: dict[str, str] = {}
         for line in panel.lines:
             colour = colours.setdefault(line.label, f"C{len(colours) % 10}")
@@ -137,8 +142,8 @@ def draw(panels: Sequence[Panel]) -> Any:
             axes.yaxis.set_major_formatter("{x:g}")
         if panel.log_x:
             axes.set_xscale("log", base=2)
-            places = sorted({x for line in panel.lines for x, _ in line.points})
-            axes.set_xticks(places, [f"{place:g}" for place in places])
+            ticks = sorted({x for line in panel.lines for x, _ in line.points})
+            axes.set_xticks(ticks, [f"{place:g}" for place in ticks])
         axes.grid(alpha=0.3)
         if panel.lines:
             # below the axes: above lines that go everywhere it would hide some of them
