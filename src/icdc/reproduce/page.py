@@ -36,7 +36,7 @@ def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path, rema
         "# Results",
         _made_by(page, folder, tables),
         *([remark] if remark else []),
-        *_warnings(rows),
+        *_warnings(tables),
         "## Where we are better, equal or worse",
         verdicts.as_markdown(found),
         "### Time beside the exact solvers",
@@ -50,7 +50,7 @@ def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path, rema
     missing = [name for name in names if name not in tables]
     if missing:
         commands = [f"icdc reproduce {name} --out {folder} --page {page}" for name in missing]
-        words = f"Not made yet: {', '.join(missing)}. They are made, and this page again, by"
+        words = f"Not made yet: {', '.join(missing)}. To make them, and this page again:"
         parts += ["## What is missing", words, "```bash\n" + "\n".join(commands) + "\n```"]
     parts += ["## How the models were trained", trained.as_markdown(rows, runs)]
     return "\n\n".join(parts) + "\n"
@@ -100,22 +100,29 @@ def _made_by(page: Path, folder: Path, tables: Mapping[str, Sequence[Measured]])
     return f"{words}\n\n{meaning}"
 
 
-def _warnings(rows: Sequence[Measured]) -> list[str]:
+def _warnings(tables: Mapping[str, Sequence[Measured]]) -> list[str]:
     """Return what a reader must know before believing a number."""
     words = []
-    few = sorted(
+    few = {name: _partly_solved(rows) for name, rows in tables.items()}
+    if any(few.values()):
+        listed = "; ".join(f"{', '.join(sets)} in `{name}`" for name, sets in few.items() if sets)
+        words.append(f"**Not all instances of a test set were solved: {listed}.**")
+    rows = [m for each in tables.values() for m in each]
+    broken = sorted({m.row.method for m in rows if m.summary is not None and m.summary.below})
+    if broken:
+        words.append(f"**Below a proven optimum, so something is broken: {', '.join(broken)}.**")
+    return words
+
+
+def _partly_solved(rows: Sequence[Measured]) -> list[str]:
+    """Return the test sets of which only some instances were solved, with how many."""
+    return sorted(
         {
             f"{m.row.dataset} ({m.summary.instances} of {STANDARD_SETS[m.row.dataset].count:,})"
             for m in rows
             if m.summary is not None and m.summary.instances < STANDARD_SETS[m.row.dataset].count
         }
     )
-    if few:
-        words.append(f"**Not all instances of a test set were solved: {', '.join(few)}.**")
-    broken = sorted({m.row.method for m in rows if m.summary is not None and m.summary.below})
-    if broken:
-        words.append(f"**Below a proven optimum, so something is broken: {', '.join(broken)}.**")
-    return words
 
 
 def _part(page: Path, folder: Path, name: str, rows: Sequence[Measured]) -> list[str]:
