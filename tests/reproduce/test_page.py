@@ -235,7 +235,7 @@ def test_a_page_of_nothing_and_a_page_of_a_few_instances(tmp_path: Path) -> None
     row = Row("atsp-20", "nearest neighbour", "nn")
     (tmp_path / "atsp-table.csv").write_text(as_csv([measured(row, 1.0, 0.5, 1.5, instances=2)]))
     few = gather(tmp_path / "page.md", tmp_path).read_text()
-    assert "**Not all instances of a test set were solved: atsp-20 (2 of 1,000).**" in few
+    assert "**Not all instances of a test set were solved: atsp-20 (2 of 1,000) in `atsp-table`.**" in few
 
 
 def test_steps_and_sizes_are_columns() -> None:
