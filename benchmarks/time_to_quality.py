@@ -83,7 +83,8 @@ def main() -> None:
 
     def watch(progress: Progress) -> None:
         nonlocal last
-        if progress.seconds - last < options.every and progress.seconds < options.seconds:
+        done = progress.round >= config.rounds if config.rounds else progress.seconds >= options.seconds
+        if progress.seconds - last < options.every and not done:
             return
         last = progress.seconds
         shown = {name: round(value, 4) for name, value in progress.metrics.items()}
