@@ -18,7 +18,7 @@ from icdc.data.standard import STANDARD_SETS
 from icdc.files import write_atomically
 from icdc.model import available, card_of, models_folder
 from icdc.problems import get_problem
-from icdc.reproduce.sizes import plain_gap
+from icdc.reproduce.gaps import plain_gap
 from icdc.reproduce.wording import how, settled
 from icdc.solving import DiffusionSolver
 

@@ -12,9 +12,11 @@ from icdc.model import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.outcomes import OutcomeFile
 from icdc.problems import get_problem
-from icdc.reproduce import TARGETS, account, gather, verdicts
+from icdc.reproduce import TARGETS, account, comparisons, gather
 from icdc.reproduce.compact import compact_tables, percent
+from icdc.reproduce.gaps import symmetric_gap
 from icdc.reproduce.page import read_table, write_page
+from icdc.reproduce.reasons import WHY
 from icdc.reproduce.rows import Measured, Row
 from icdc.reproduce.session import NOT_TRAINED, Session
 from icdc.reproduce.writing import as_csv
@@ -36,7 +38,7 @@ def measured(row: Row, gap: float, low: float, high: float, seconds: float = 0.0
         gap_low=low,
         gap_high=high,
         gap_at_most=None,
-        symmetric_gap=account.symmetric(gap),
+        symmetric_gap=symmetric_gap(gap),
         optimal=50.0,
         feasible=100.0,
         below=0,
@@ -50,9 +52,9 @@ def measured(row: Row, gap: float, low: float, high: float, seconds: float = 0.0
 def tours() -> list[Measured]:
     """A small table of tours: ours at two numbers of samples, one solver of each kind, something not trained."""
     ours = [
-        Row("atsp-20", account.OURS, "icdc", n, "atsp", "icdc train atsp", paper) for n, paper in ((1, 4.8), (8, 0))
+        Row("atsp-20", comparisons.OURS, "icdc", n, "atsp", "icdc train atsp", paper) for n, paper in ((1, 4.8), (8, 0))
     ]
-    last = Row("atsp-20", account.LAST, "icdc:decodes=1,keep=last", 8, "atsp", "icdc train atsp", 0.909)
+    last = Row("atsp-20", comparisons.LAST, "icdc:decodes=1,keep=last", 8, "atsp", "icdc train atsp", 0.909)
     matnet = [Row("atsp-20", "MatNet", "matnet", n, "matnet-atsp-20", "icdc train m", 0.078) for n in (1, 8)]
     supervised = Row("atsp-20", "diffusion SL, as in the paper", "icdc:steps=20", 8, "paper-sl-atsp-20", "a\nb", 4.179)
     return [
@@ -68,39 +70,39 @@ def tours() -> list[Measured]:
 
 
 def routes() -> list[Measured]:
-    mine = Row("navigation-20", account.OURS, "icdc", 64, "navigation-20", paper_cost=1.56)
+    mine = Row("navigation-20", comparisons.OURS, "icdc", 64, "navigation-20", paper_cost=1.56)
     blind = Row("navigation-20", "MatNet, blind to coordinates", "matnet", 256, "matnet-navigation-20", paper_cost=2.6)
     return [Measured(blind, note=NOT_TRAINED), measured(mine, 0.5, 0.4, 0.6)]
 
 
 def verdict_of(rows: Iterable[Measured]) -> dict[tuple[str, int], str | None]:
-    return {(c.against, c.theirs.row.samples): c.verdict for c in account.compare(list(rows))}
+    return {(c.against, c.theirs.row.samples): c.verdict for c in comparisons.compare(list(rows))}
 
 
 def test_the_rule() -> None:
-    assert account.judge(0.1, 0.3, 0.2, 0.4) == account.judge(0.2, 0.4, 0.1, 0.2) == "equal"
-    assert account.judge(0.0, 0.0, 0.0, 0.0) == "equal"
-    assert account.judge(0.1, 0.3, 0.31, 0.4) == "better"
-    assert account.judge(0.1, 0.3, 0.0, 0.09) == "worse"
+    assert comparisons.judge(0.1, 0.3, 0.2, 0.4) == comparisons.judge(0.2, 0.4, 0.1, 0.2) == "equal"
+    assert comparisons.judge(0.0, 0.0, 0.0, 0.0) == "equal"
+    assert comparisons.judge(0.1, 0.3, 0.31, 0.4) == "better"
+    assert comparisons.judge(0.1, 0.3, 0.0, 0.09) == "worse"
 
 
 def test_published_gaps_are_symmetric_ones() -> None:
-    row = Row("atsp-20", account.OURS, "icdc")
+    row = Row("atsp-20", comparisons.OURS, "icdc")
     summary = measured(row, 100.0, 50.0, 100.0).summary
     assert summary is not None
-    assert account.symmetric(100.0) == pytest.approx(200.0 / 3.0)
+    assert symmetric_gap(100.0) == pytest.approx(200.0 / 3.0)
     # as plain gaps, 45 lies below 50 … 100 and 80 within; as symmetric ones the interval is 40 … 66.7
-    assert account.judge_published(summary, 45.0) == "equal"
-    assert account.judge_published(summary, 80.0) == "better"
-    assert account.judge_published(summary, 39.0) == "worse"
+    assert comparisons.judge_published(summary, 45.0) == "equal"
+    assert comparisons.judge_published(summary, 80.0) == "better"
+    assert comparisons.judge_published(summary, 39.0) == "worse"
 
 
 def test_published_costs_allow_for_another_draw() -> None:
     (mine,) = (m.summary for m in routes() if m.summary is not None)
-    assert account.judge_cost(mine, 1.51) == "equal"  # the same but for the digits that are not printed
-    assert account.judge_cost(mine, 1.53) == "equal"  # further than our interval, nearer than two draws differ by
-    assert account.judge_cost(mine, 1.60) == "better"
-    assert account.judge_cost(mine, 1.40) == "worse"
+    assert comparisons.judge_cost(mine, 1.51) == "equal"  # the same but for the digits that are not printed
+    assert comparisons.judge_cost(mine, 1.53) == "equal"  # further than our interval, nearer than two draws differ by
+    assert comparisons.judge_cost(mine, 1.60) == "better"
+    assert comparisons.judge_cost(mine, 1.40) == "worse"
 
 
 def test_every_competitor_has_its_verdict_or_the_reason_why_not() -> None:
@@ -113,35 +115,35 @@ def test_every_competitor_has_its_verdict_or_the_reason_why_not() -> None:
         ("MatNet, as published", 1): "worse",
         ("MatNet, as published", 8): "worse",
         ("diffusion SL, as published", 8): "better",
-        (account.ICDC_PUBLISHED, 1): "better",
-        (account.ICDC_PUBLISHED, 8): "worse",
-        (account.ICDC_PUBLISHED_LAST, 8): "worse",
+        (comparisons.ICDC_PUBLISHED, 1): "better",
+        (comparisons.ICDC_PUBLISHED, 8): "worse",
+        (comparisons.ICDC_PUBLISHED_LAST, 8): "worse",
     }
-    (missing,) = (c for c in account.compare(tours()) if c.verdict is None)
+    (missing,) = (c for c in comparisons.compare(tours()) if c.verdict is None)
     assert missing.reason == f"theirs: {NOT_TRAINED}"
 
 
 def test_fewer_samples_of_ours_and_other_instances() -> None:
     blind, mine = routes()
-    (here, published) = (c for c in account.compare([blind, mine]) if "MatNet" in c.against)
+    (here, published) = (c for c in comparisons.compare([blind, mine]) if "MatNet" in c.against)
     assert here.verdict is None
     assert published.verdict == "better"
     assert published.mine is mine
     other = measured(blind.row, 70.0, 69.0, 71.0, instances=2)
-    assert {c.reason for c in account.compare([other, mine])} >= {"not the same instances"}
+    assert {c.reason for c in comparisons.compare([other, mine])} >= {"not the same instances"}
     without = Measured(mine.row, note=NOT_TRAINED)
-    assert {c.reason for c in account.compare([blind, without])} == {f"ours: {NOT_TRAINED}"}
-    assert {c.reason for c in account.compare([blind])} == {"ours: no such row"}
+    assert {c.reason for c in comparisons.compare([blind, without])} == {f"ours: {NOT_TRAINED}"}
+    assert {c.reason for c in comparisons.compare([blind])} == {"ours: no such row"}
 
 
 def test_counts_add_up_and_nothing_counts_twice() -> None:
-    found = verdicts.account({"atsp-table": tours(), "training-comparison": tours(), "navigation-table": routes()})
+    found = account.account({"atsp-table": tours(), "training-comparison": tours(), "navigation-table": routes()})
     assert [section.title for section in found] == ["tours", "navigation"]
     comparisons = [comparison for each in found.values() for comparison in each]
-    number = verdicts.counts(comparisons)
+    number = account.counts(comparisons)
     assert sum(number.values()) == len(comparisons) == 14
     assert number["missing"] == 2
-    text = verdicts.as_markdown(found)
+    text = account.as_markdown(found)
     assert "| all | 4 · 1 · 5 (1 not measured) | 2 · 0 · 0 (1 not measured) | 6 · 1 · 5 (2 not measured) |" in text
     line = "- **MatNet, trained here**: better in 1, equal in 1, worse in 0 of 2 comparisons"
     assert f"{line}; better: atsp-20 ×1; equal: atsp-20 ×8\n" in text
@@ -154,33 +156,33 @@ def test_counts_add_up_and_nothing_counts_twice() -> None:
 )
 def test_time_beside_exact_solvers(seconds: float, words: str) -> None:
     exact = measured(Row("atsp-20", "CP-SAT, exact", "cpsat"), 0.0, 0.0, 0.0, seconds)
-    text = verdicts.beside_exact(verdicts.account({"atsp-table": [exact, *tours()[1:]]}))
+    text = account.beside_exact(account.account({"atsp-table": [exact, *tours()[1:]]}))
     assert text.endswith(f"| worse | {words} |")
     assert f"On {int(seconds < 0.001)} of 1 test sets" in text
     assert "0.200 with ×8, 1 ms, a GPU" in text
 
 
 def test_reasons_are_for_families_and_have_no_figures() -> None:
-    found = verdicts.account({"atsp-table": tours()})
+    found = account.account({"atsp-table": tours()})
     families = {comparison.family for each in found.values() for comparison in each}
-    assert re.findall(r"^- \*\*(.+?)\*\*", verdicts.reasons(found), re.M) == [
-        family for family in account.WHY if family in families
+    assert re.findall(r"^- \*\*(.+?)\*\*", account.reasons(found), re.M) == [
+        family for family in WHY if family in families
     ]
-    assert not re.search(r"\d|%", "".join(account.WHY.values()).replace("LKH-3", ""))
+    assert not re.search(r"\d|%", "".join(WHY.values()).replace("LKH-3", ""))
 
 
 def test_all_rows_of_the_real_tables_find_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every competitor of every table is compared, and belongs to a family that we have a reason for."""
     monkeypatch.setattr(Session, "measure", lambda self, rows: [measured(row, 1.0, 0.5, 1.5) for row in rows])
     session = Session(OutcomeFile(tmp_path / "o.jsonl"), runs=tmp_path)
-    tables = {name: TARGETS[name](session).rows for name in {section.target for section in verdicts.SECTIONS}}
-    found = verdicts.account(tables)
-    assert list(found) == list(verdicts.SECTIONS)
-    assert {c.family for each in found.values() for c in each} == set(account.WHY)
+    tables = {name: TARGETS[name](session).rows for name in {section.target for section in account.SECTIONS}}
+    found = account.account(tables)
+    assert list(found) == list(account.SECTIONS)
+    assert {c.family for each in found.values() for c in each} == set(WHY)
     assert all(c.verdict for each in found.values() for c in each)
     for name in ("pmsp-table", "atsp-table", "navigation-table"):
         here = [c for section, each in found.items() if section.target == name for c in each if not c.published]
-        others = [m for m in tables[name] if not m.row.method.startswith(account.OURS)]
+        others = [m for m in tables[name] if not m.row.method.startswith(comparisons.OURS)]
         assert [c.theirs for c in here] == others
 
 

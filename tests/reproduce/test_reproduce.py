@@ -16,10 +16,10 @@ from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.reproduce import TARGETS, models, reproduce
 from icdc.reproduce.ablations import TRAINING
+from icdc.reproduce.gaps import plain_gap
 from icdc.reproduce.methods import train_commands
 from icdc.reproduce.rows import Measured, Row
 from icdc.reproduce.session import LEFT_OUT, NOT_TRAINED, Session
-from icdc.reproduce.sizes import plain_gap
 from icdc.reproduce.wording import how, settled
 from icdc.reproduce.writing import as_csv, read_csv
 from icdc.solving import DiffusionSolver

@@ -1,232 +1,246 @@
-"""Where ours is better, equal or worse: every comparison that a table allows, its verdict, and why we think so."""
+"""The account as Markdown: who is ahead and how often, then every comparison, then time beside the exact solvers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import Literal
 
-from ..data.standard import standard_set
-from ..evaluation import Summary
-from .rows import Measured, Row
-from .sizes import MIXED
+from .compact import duration, percent, table, with_interval
+from .comparisons import EXACT, Comparison, compare
+from .gaps import symmetric_gap
+from .methods import problem_of
+from .reasons import WHY
+from .rows import Measured
 
-OURS = "IC/DC, ours"
-LAST = "IC/DC, ours, last sample alone"
+RULE = """A comparison with a method measured here is on the same instances: **equal** means that the 95 % intervals of
+the two gaps overlap, **better** and **worse** that they do not and ours is the smaller or the larger. A published gap
+has no interval, is symmetric and is for the paper's own instances: equal means that it lies within our interval,
+translated to symmetric gaps. A published cost (navigation) is equal if, rounding allowed for, it lies within our
+interval widened by what two draws of so many instances differ by. *Ours* is `IC/DC, ours`, the best of every
+trajectory, unless the competitor's name says otherwise. Learned methods are compared at the same number of samples, or,
+where we have no such row, at our next smaller one; a classical solver, which runs once, with our largest. Intervals
+that overlap do not prove that two methods are alike. A comparison that several tables hold counts once."""
 
-EXACT = "exact solvers"
-HEURISTIC = "other classical solvers"
-MATNET = "MatNet, trained here"
-DIFFUSION_AS_PRINTED = "diffusion SL, RL, SL+RL as in the paper, trained here"
-DIFFUSION_WITH_OURS = "diffusion SL, RL, SL+RL with our denoiser, trained here"
-AS_PRINTED = "IC/DC as in the paper, trained here"
-MATNET_PUBLISHED = "MatNet, as published"
-DIFFUSION_PUBLISHED = "diffusion SL, RL, SL+RL, as published"
-ICDC_PUBLISHED = "IC/DC, as published"
-ICDC_PUBLISHED_LAST = "IC/DC, as published, beside our last samples alone"
-OTHER = "other methods"
 
-WHY: dict[str, str] = {
-    EXACT: """
-    They end with a proof, so that ours can equal them in quality and never be better. Their search is short at
-    these sizes: the assignment bound of such matrices is close to the optimum, and small whole durations keep the
-    tables of dynamic programming small. The time of a model does not depend on how hard an instance is, and many
-    instances share a pass on a GPU: if it saves time anywhere, then on many instances at once, on larger ones, or
-    where no such solver exists.""",
-    HEURISTIC: """
-    A dispatching or insertion rule decides once and takes nothing back; a genetic algorithm and a particle swarm
-    change solutions without having learned from other instances. The model has seen very many instances and revises
-    a whole solution in every step. LKH-3 is more than a rule, a local search made for tours: we expect no more than
-    to equal it.""",
-    MATNET: """
-    MatNet encodes an instance once and builds a solution piece by piece; an early choice is not taken back, and
-    another sample is another beginning. A diffusion model revises the whole solution in every step and keeps the
-    best on the way, so that one trajectory is a search already. Ours also learns every choice of an improved
-    solution, a denser signal than one reward for a whole rollout. With minutes of training MatNet is far from what
-    its many hours of training made of it: what it can become is told by its published figures. On routes with
-    hidden travel times it has no place for coordinates.""",
-    DIFFUSION_AS_PRINTED: """
-    SL learns one optimum of an instance, although many solutions may be as good, and is shown noised optima only,
-    never what its own reverse process visits. RL has one reward for a whole chain of steps, a gradient of high
-    variance. Both denoise elements independently, decode greedily from one start, and count the last sample alone.""",
-    DIFFUSION_WITH_OURS: """
-    Network, steps and decoding are ours, and the best on the way is kept; only the source of learning differs. What
-    is left between us is what the model's own improved solutions are worth beside given optima: targets that it can
-    reach, several for an instance, made without end; and beside reward alone, which is a gradient of high variance
-    through the chain. Supervision has proven optima from the beginning and spends no time on making targets, so that
-    it takes more steps in the same time and learns from better solutions. On tours the refined targets of the model
-    itself soon are optimal as well; on machines, where many schedules are off by a single unit, some of them never
-    are.""",
-    AS_PRINTED: """
-    The same method with the paper's network, training and sampling, trained by this code. Every sample of
-    IMPROVEMENT is a target there, only weighed by its reward, and the policy gradient never fades; ours clones only
-    the best, refined. Its network sees distances or durations in the encoder alone, its elements are denoised
-    independently, and only the last sample counts. The paper does not say for how long it trained; we suppose for
-    far longer, so that this row does not tell what its settings reach in the end.""",
-    MATNET_PUBLISHED: """
-    Trained for far longer than ours, on the paper's own draw of instances. What we have against it is the search
-    along a trajectory: each pass decodes anew and the best is kept, while MatNet has only another beginning for
-    each sample.""",
-    DIFFUSION_PUBLISHED: """
-    As for those trained here: one optimum of an instance is a narrow target, the reward of a whole chain a noisy
-    one, and elements that are denoised independently have to be made feasible greedily in the end.""",
-    ICDC_PUBLISHED: """
-    The paper counts the last solution of a trajectory. Ours counts the best on the way, and decodes several from
-    every pass of the network, which takes no more passes. Part of the difference is this way of counting, part is
-    network and targets.""",
-    ICDC_PUBLISHED_LAST: """
-    Counted as the paper counts. The model is run with the settings chosen for the best on the way, warm enough for
-    samples that differ, and a single last sample suffers from that; with more samples this matters less. Where ours
-    is better here, we believe in what the network sees and learns from; where it is worse, we suspect the short
-    training first.""",
-}
-"""What we believe the reasons are, for each family of competitors, without figures: those are in the tables."""
-
-_PUBLISHED: dict[str | None, str] = {MATNET: MATNET_PUBLISHED, DIFFUSION_AS_PRINTED: DIFFUSION_PUBLISHED}
-
-Verdict = Literal["better", "equal", "worse"]
+_EXACT_WINS = "the exact solver wins"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Our row against another one, or against the figure that the paper prints beside that one.
+class Section:
+    """One problem in one table, and whether it is one of the paper's main tables."""
 
-    against : the competitor, one of a `family`.
-    verdict : on ours; None where there is none, and then `reason` says why.
+    title: str
+    target: str
+    problem: str
+    main: bool = True
+
+
+SECTIONS = (
+    Section("parallel machines", "pmsp-table", "pmsp"),
+    Section("tours", "atsp-table", "atsp"),
+    Section("navigation", "navigation-table", "navigation"),
+    Section("sources of learning, machines", "training-comparison", "pmsp", main=False),
+    Section("sources of learning, tours", "training-comparison", "atsp", main=False),
+    Section("other sizes, machines", "generalisation", "pmsp", main=False),
+    Section("other sizes, tours", "generalisation", "atsp", main=False),
+)
+
+
+def account(tables: Mapping[str, Sequence[Measured]]) -> dict[Section, list[Comparison]]:
+    """Return the comparisons of every section whose table is there, each comparison once.
+
+    tables : the rows of the targets, by name.
     """
-
-    family: str
-    against: str
-    mine: Measured | None
-    theirs: Measured
-    published: bool = False
-    verdict: Verdict | None = None
-    reason: str = ""
-
-
-def symmetric(plain: float) -> float:
-    """Return the symmetric gap, in %, of a plain gap, in %."""
-    return 200.0 * plain / (200.0 + plain)
-
-
-def compare(rows: Sequence[Measured]) -> list[Comparison]:
-    """Return all comparisons that the rows of one table allow, also those that lack a measurement."""
-    found = []
-    for theirs in rows:
-        family = family_of(theirs.row)
-        if family is None:
-            continue
-        classical = theirs.row.model is None
-        # a classical solver meets both of our models where there are two; others meet the one trained as they are
-        with_mixed = classical and any(m.row.method == MIXED for m in rows)
-        for ours in (OURS, MIXED) if with_mixed else (OURS,):
-            words = theirs.row.method
-            if not classical and "trained here" not in words:
-                words += ", trained here"
-            if ours == MIXED:
-                words += ", beside our mixed sizes"
-            found.append(_measured(family, words, _counterpart(rows, ours, theirs.row, classical), theirs))
-    for theirs in rows:
-        found += _published(rows, theirs)
+    found: dict[Section, list[Comparison]] = {}
+    known = set()
+    for section in SECTIONS:
+        rows = [m for m in tables.get(section.target, ()) if problem_of(m.row.dataset) == section.problem]
+        for comparison in compare(rows):
+            key = _key(comparison)
+            if key not in known:
+                known.add(key)
+                found.setdefault(section, []).append(comparison)
     return found
 
 
-def family_of(row: Row) -> str | None:
-    """Return the family of a competitor's row; None for a row of ours."""
-    if row.method.startswith(OURS):
-        return None
-    if row.model is None:
-        return EXACT if "exact" in row.method else HEURISTIC
-    if row.method.startswith("MatNet"):
-        return MATNET
-    if row.method.startswith("diffusion"):
-        return DIFFUSION_AS_PRINTED if "as in the paper" in row.method else DIFFUSION_WITH_OURS
-    return AS_PRINTED if row.method.startswith("IC/DC as in the paper") else OTHER
+def counts(comparisons: Iterable[Comparison]) -> dict[str, int]:
+    """Return how many comparisons have each verdict; "missing" are those that have none."""
+    found = dict.fromkeys(("better", "equal", "worse", "missing"), 0)
+    for comparison in comparisons:
+        found[comparison.verdict or "missing"] += 1
+    return found
 
 
-def judge(low: float, high: float, their_low: float, their_high: float) -> Verdict:
-    """Return the verdict on an interval beside another one: equal if they overlap; small is good."""
-    if low <= their_high and their_low <= high:
-        return "equal"
-    return "better" if high < their_low else "worse"
+def as_markdown(found: Mapping[Section, Sequence[Comparison]]) -> str:
+    """Return the account: the rule, counts by family, a line for each competitor, all comparisons."""
+    parts = [RULE]
+    for main in (True, False):
+        sections = {section: list(each) for section, each in found.items() if section.main is main}
+        if sections:
+            parts.append(_matrix(sections))
+    missing = [section.title for section in SECTIONS if section not in found]
+    if missing:
+        parts.append(f"Not compared yet, for want of a table: {'; '.join(missing)}.")
+    for section, comparisons in found.items():
+        ours = sorted({c.mine.row.model for c in comparisons if c.mine is not None and c.mine.row.model is not None})
+        words = f"Ours: {', '.join(f'`{name}`' for name in ours) or 'no row'}."
+        parts += [f"### {section.title.capitalize()}", words, "\n".join(_lines(comparisons)), _details(comparisons)]
+    return "\n\n".join(parts)
 
 
-def judge_published(mine: Summary, figure: float) -> Verdict | None:
-    """Return the verdict beside a symmetric gap that is printed without an interval."""
-    if mine.gap_low is None or mine.gap_high is None:
-        return None
-    return judge(symmetric(mine.gap_low), symmetric(mine.gap_high), figure, figure)
-
-
-def judge_cost(mine: Summary, figure: float) -> Verdict | None:
-    """Return the verdict beside a mean cost that is printed with two digits, for other instances than ours.
-
-    Costs, unlike gaps, depend on the draw: our interval is widened by what the mean optima of two draws of this size
-    differ by.
-    """
-    optima = standard_set(mine.dataset).reference
-    if optima is None or mine.reference is None or mine.gap_low is None or mine.gap_high is None:
-        return None
-    draws = 1.96 * float(optima.std()) * sqrt(2.0 / mine.instances)
-    low, high = (mine.reference * (1.0 + gap / 100.0) for gap in (mine.gap_low, mine.gap_high))
-    return judge(low - draws, high + draws, figure - 0.005, figure + 0.005)
-
-
-def _counterpart(rows: Sequence[Measured], ours: str, theirs: Row, classical: bool) -> Measured | None:
-    """Return our row to set beside another: with as many samples, or, if there is none, the next fewer.
-
-    A classical solver has no samples: beside it stands the row with the most that was measured.
-    """
-    here = sorted(
-        (m for m in rows if m.row.method == ours and m.row.dataset == theirs.dataset), key=lambda m: m.row.samples
+def reasons(found: Mapping[Section, Sequence[Comparison]]) -> str:
+    """Return why we think so, for each family that was compared."""
+    families = {comparison.family for each in found.values() for comparison in each}
+    return "\n".join(
+        f"- **{family}**: {' '.join(words.split())}" for family, words in WHY.items() if family in families
     )
-    if classical:
-        return next((m for m in reversed(here) if m.summary is not None), here[-1] if here else None)
-    return next((m for m in reversed(here) if m.row.samples <= theirs.samples), None)
 
 
-def _measured(family: str, words: str, mine: Measured | None, theirs: Measured) -> Comparison:
-    reason = _lack("ours", mine) or _lack("theirs", theirs)
-    if mine is None or mine.summary is None or theirs.summary is None or reason:
-        return Comparison(family, words, mine, theirs, reason=reason)
-    a, b = mine.summary, theirs.summary
-    if a.instances != b.instances:
-        return Comparison(family, words, mine, theirs, reason="not the same instances")
-    if a.gap_low is None or a.gap_high is None or b.gap_low is None or b.gap_high is None:
-        return Comparison(family, words, mine, theirs, reason="no intervals")
-    return Comparison(family, words, mine, theirs, verdict=judge(a.gap_low, a.gap_high, b.gap_low, b.gap_high))
+def beside_exact(found: Mapping[Section, Sequence[Comparison]]) -> str:
+    """Return time and quality beside the quickest exact solver of each test set, and who wins."""
+    quickest: dict[str, Comparison] = {}
+    for comparison in (c for section, each in found.items() if section.main for c in each):
+        if comparison.family != EXACT or comparison.verdict is None:
+            continue
+        before = quickest.setdefault(comparison.theirs.row.dataset, comparison)
+        if _seconds(comparison.theirs) < _seconds(before.theirs):
+            quickest[comparison.theirs.row.dataset] = comparison
+    if not quickest:
+        return "No exact solver has been measured beside ours yet."
+    ends = {dataset: _altogether(comparison) for dataset, comparison in quickest.items()}
+    wins = sum(end == _EXACT_WINS for end in ends.values())
+    words = (
+        "The quickest exact solver of each test set, instance after instance on one core, beside ours with the most "
+        "samples, which solves many instances at once: its time is a share of a batch, and one instance alone takes at "
+        "least as long. "
+        f"On {wins} of {len(ends)} test sets the exact solver is as good or better and takes no longer: there it wins, "
+        "for one instance and for many."
+    )
+    if wins < len(ends):
+        words += " Where ours takes less time, that is for many instances; for one alone it says nothing."
+    rows = []
+    for dataset, comparison in quickest.items():
+        if comparison.mine is None or comparison.mine.summary is None or comparison.theirs.summary is None:
+            continue
+        mine, theirs = comparison.mine.summary, comparison.theirs.summary
+        rows.append(
+            [
+                dataset,
+                comparison.theirs.row.method,
+                f"{percent(theirs.gap)}, {duration(theirs)}",
+                f"{percent(mine.gap)} with ×{mine.samples}, {duration(mine)}",
+                str(comparison.verdict),
+                ends[dataset],
+            ]
+        )
+    headings = ["test set", "exact solver", "its gap % and time", "our gap % and time", "quality of ours", "altogether"]
+    return f"{words}\n\n{table(headings, rows)}"
 
 
-def _published(rows: Sequence[Measured], theirs: Measured) -> list[Comparison]:
-    """Return the comparison with the figure that the paper prints beside a row of a learned method, if it does."""
-    row = theirs.row
-    if row.model is None or (row.paper is None and row.paper_cost is None):
-        return []
-    mine: Measured | None = theirs
-    if row.method == OURS:
-        family = words = ICDC_PUBLISHED
-    elif row.method == LAST:
-        family = words = ICDC_PUBLISHED_LAST
-    elif family_of(row) in _PUBLISHED:
-        family, words = _PUBLISHED[family_of(row)], f"{row.method.partition(',')[0]}, as published"
-        mine = _counterpart(rows, OURS, row, classical=False)
+def _altogether(comparison: Comparison) -> str:
+    if _seconds(comparison.theirs) > _seconds(comparison.mine):
+        return "ours takes less time, many at once"
+    return "ours is better, the exact solver quicker" if comparison.verdict == "better" else _EXACT_WINS
+
+
+def _key(comparison: Comparison) -> tuple[object, ...]:
+    """Return what makes a comparison the same in another table: both rows, or our row and the printed figure."""
+    mine, theirs = comparison.mine, comparison.theirs.row
+    ours = None if mine is None else (mine.row.method, mine.row.solver, mine.row.samples, mine.row.model)
+    other = (theirs.paper, theirs.paper_cost) if comparison.published else (theirs.solver, theirs.model)
+    return comparison.against, theirs.dataset, theirs.samples, ours, other
+
+
+def _matrix(sections: Mapping[Section, Sequence[Comparison]]) -> str:
+    """Return how often ours is better, equal and worse, a line for each family and a column for each section."""
+    everything = [comparison for each in sections.values() for comparison in each]
+    known = {comparison.family for comparison in everything}
+    families = [*(family for family in WHY if family in known), *sorted(known - set(WHY))]
+    rows = []
+    for family in families:
+        groups = [[c for c in each if c.family == family] for each in sections.values()]
+        rows.append([family, *map(_count, groups), _count([c for group in groups for c in group])])
+    rows.append(["all", *map(_count, sections.values()), _count(everything)])
+    return table(["better · equal · worse", *(section.title for section in sections), "all"], rows)
+
+
+def _count(comparisons: Sequence[Comparison]) -> str:
+    if not comparisons:
+        return ""
+    number = counts(comparisons)
+    words = f"{number['better']} · {number['equal']} · {number['worse']}"
+    return words + (f" ({number['missing']} not measured)" if number["missing"] else "")
+
+
+def _lines(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a line for each competitor: how often, and where it is not better or not measured."""
+    lines = []
+    for against in dict.fromkeys(comparison.against for comparison in comparisons):
+        here = [comparison for comparison in comparisons if comparison.against == against]
+        number = counts(here)
+        total = len(here) - number["missing"]
+        words = (
+            f"- **{against}**: better in {number['better']}, equal in {number['equal']}, worse in {number['worse']} of "
+            f"{total} comparison{'' if total == 1 else 's'}"
+        )
+        for verdict in ("better", "equal", "worse"):
+            places = [comparison for comparison in here if comparison.verdict == verdict]
+            if places and number[verdict] < total:
+                words += f"; {verdict}: {_places(places)}"
+        for reason in dict.fromkeys(comparison.reason for comparison in here if comparison.verdict is None):
+            places = [c for c in here if c.verdict is None and c.reason == reason]
+            words += f"; not measured ({reason}): {_places(places)}"
+        lines.append(words)
+    return lines
+
+
+def _places(comparisons: Sequence[Comparison]) -> str:
+    """Return test sets and numbers of samples in a few words."""
+    found: dict[str, list[str]] = {}
+    for comparison in comparisons:
+        found.setdefault(comparison.theirs.row.dataset, []).append(f"×{comparison.theirs.row.samples}")
+    # solvers without a model run once: their samples say nothing
+    bare = all(comparison.theirs.row.model is None for comparison in comparisons)
+    return ", ".join(dataset if bare else f"{dataset} {' '.join(samples)}" for dataset, samples in found.items())
+
+
+def _details(comparisons: Sequence[Comparison]) -> str:
+    headings = [
+        "against",
+        "test set",
+        "samples (ours / theirs)",
+        "ours %",
+        "theirs %",
+        "our time",
+        "their time",
+        "verdict",
+    ]
+    competitors = list(dict.fromkeys(comparison.against for comparison in comparisons))
+    rows = [_detail(c) for c in sorted(comparisons, key=lambda c: competitors.index(c.against))]
+    summary = f"<summary>All {len(rows)} comparisons</summary>"
+    return f"<details>\n{summary}\n\n{table(headings, rows)}\n\n</details>"
+
+
+def _detail(comparison: Comparison) -> list[str]:
+    mine, row = comparison.mine, comparison.theirs.row
+    own = None if mine is None else mine.summary
+    samples = str(row.samples)
+    if mine is not None and mine.row.samples != row.samples:
+        samples = f"{mine.row.samples} / {row.samples}"
+    if comparison.published and row.paper is None:
+        ours = "–" if own is None or own.cost is None else f"cost {own.cost:.3f}"
+        theirs, time = f"cost {row.paper_cost:.2f}", "–"
+    elif comparison.published:
+        interval = [] if own is None else [x for x in (own.gap, own.gap_low, own.gap_high) if x is not None]
+        figures = [percent(symmetric_gap(x)) for x in interval]
+        ours = f"{figures[0]} [{figures[1]} … {figures[2]}], symmetric" if len(figures) == 3 else "–"
+        theirs, time = f"{row.paper:g}, symmetric", "–"
     else:
-        return []  # the paper's IC/DC stands beside our own rows already
-    verdict, reason = None, _lack("ours", mine)
-    if mine is not None and mine.summary is not None and not reason:
-        if row.paper is not None:
-            verdict = judge_published(mine.summary, row.paper)
-        elif row.paper_cost is not None:
-            verdict = judge_cost(mine.summary, row.paper_cost)
-        reason = "" if verdict else "no interval"
-    return [Comparison(family, words, mine, theirs, True, verdict, reason)]
+        other = comparison.theirs.summary
+        ours = "–" if own is None else with_interval(own)
+        theirs, time = ("–", "–") if other is None else (with_interval(other), duration(other))
+    verdict = comparison.verdict or f"not measured ({comparison.reason})"
+    our_time = "–" if own is None else duration(own)
+    return [comparison.against, row.dataset, samples, ours, theirs, our_time, time, verdict]
 
 
-def _lack(whose: str, measured: Measured | None) -> str:
-    """Return why a row cannot be compared; nothing where it can."""
-    if measured is None:
-        return f"{whose}: no such row"
-    if measured.summary is None:
-        return f"{whose}: {measured.note or 'not measured'}"
-    if measured.summary.feasible < 100.0:
-        return f"{whose}: feasible on {measured.summary.feasible:.1f} % only"
-    return ""
+def _seconds(measured: Measured | None) -> float:
+    return float("inf") if measured is None or measured.summary is None else measured.summary.seconds_per_instance

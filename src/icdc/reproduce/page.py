@@ -8,7 +8,7 @@ from pathlib import Path
 from ..data.standard import STANDARD_SETS
 from ..errors import InputError
 from ..files import write_atomically
-from . import trained, verdicts
+from . import account, model_origins
 from .compact import compact_tables
 from .rows import Measured, Row
 from .writing import read_csv
@@ -31,18 +31,18 @@ def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path, rema
     """Return the whole page; see `write_page`."""
     tables = {name: read_table(folder / f"{name}.csv") for name in names if (folder / f"{name}.csv").is_file()}
     rows = [m for each in tables.values() for m in each]
-    found = verdicts.account(tables)
+    found = account.account(tables)
     parts = [
         "# Results",
         _made_by(page, folder, tables),
         *([remark] if remark else []),
         *_warnings(tables),
         "## Where we are better, equal or worse",
-        verdicts.as_markdown(found),
+        account.as_markdown(found),
         "### Time beside the exact solvers",
-        verdicts.beside_exact(found),
+        account.beside_exact(found),
         "## Why we think so",
-        verdicts.reasons(found) or "Nothing to explain yet.",
+        account.reasons(found) or "Nothing to explain yet.",
     ]
     for name in names:
         if name in tables:
@@ -52,7 +52,7 @@ def as_markdown(page: Path, folder: Path, names: Sequence[str], runs: Path, rema
         commands = [f"icdc reproduce {name} --out {folder} --page {page}" for name in missing]
         words = f"Not made yet: {', '.join(missing)}. To make them, and this page again:"
         parts += ["## What is missing", words, "```bash\n" + "\n".join(commands) + "\n```"]
-    parts += ["## How the models were trained", trained.as_markdown(rows, runs)]
+    parts += ["## How the models were trained", model_origins.as_markdown(rows, runs)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -87,8 +87,9 @@ def _made_by(page: Path, folder: Path, tables: Mapping[str, Sequence[Measured]])
     seeds = sorted({summary.seed for summary in summaries})
     devices = sorted({summary.device for summary in summaries})
     words = (
-        f"Made by `icdc reproduce {' '.join(tables) or 'NAME...'} --out {folder} --page {page}`; no figure is written "
-        f"by hand. Seed of the solvers: {', '.join(map(str, seeds)) or '–'}; the test sets have their own "
+        f"Made by `icdc reproduce {' '.join(tables) or 'NAME...'} --out {folder} --page {page}`, the options "
+        "of each table below its full form; no figure is written by hand. "
+        f"Seed of the solvers: {', '.join(map(str, seeds)) or '–'}; the test sets have their own "
         f"(`icdc.data.standard`). Devices of the rows: {', '.join(devices) or '–'}."
     )
     meaning = (

@@ -6,6 +6,7 @@ from dataclasses import replace
 from ..baselines.published import published_generalisation
 from ..data.standard import STANDARD_SETS
 from . import methods
+from .gaps import plain_gap
 from .rows import Line, Measured, Panel, Report, Row
 from .session import Session
 
@@ -65,11 +66,6 @@ def published_at(row: Row) -> float | None:
     if "refined" in row.method:
         return None
     return published_generalisation(row.dataset, _PAPER_OF_MODEL.get(row.model or "", ""))
-
-
-def plain_gap(symmetric: float) -> float:
-    """Return the plain gap, in %, that a symmetric gap, in %, stands for."""
-    return 100.0 * 2.0 * symmetric / (200.0 - symmetric)
 
 
 def _tours(dataset: str, samples: int) -> list[Row]:

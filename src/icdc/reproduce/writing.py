@@ -15,6 +15,7 @@ from .. import __version__
 from ..evaluation import Summary
 from ..files import write_atomically
 from ..model import card_of
+from .compact import table
 from .rows import Measured, Panel, Report, Row
 from .session import Session
 
@@ -66,8 +67,7 @@ def as_markdown(name: str, report: Report, session: Session, command: str) -> st
         parts.append(f"![{report.title}]({name}.svg)")
     with_cost = any(measured.row.paper_cost is not None for measured in report.rows)
     headings = [*_HEADINGS, *(["paper: cost"] if with_cost else []), "note"]
-    lines = [_line(headings), "|" + " --- |" * len(headings)]
-    parts.append("\n".join(lines + [_line(_cells(measured, with_cost)) for measured in report.rows]))
+    parts.append(table(headings, [_cells(measured, with_cost) for measured in report.rows]))
     commands = dict.fromkeys(
         command for m in report.rows if m.summary is None and m.row.train for command in m.row.train.splitlines()
     )
@@ -210,10 +210,6 @@ def _made_by(command: str, session: Session) -> str:
             f"{training.get('processes', 1)} process(es), seed {training.get('seed', '?')}"
         )
     return "\n".join(lines if len(lines) == 1 else [lines[0], "", *lines[1:]])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def _number(value: float | None, digits: int) -> str:
