@@ -23,17 +23,16 @@ from icdc.model import Model, load
 from icdc.problems import problem_path
 from icdc.solving import DiffusionSolver
 
-CANDIDATES: list[dict[str, Any]] = [
-    {"reverse": reverse, "order": "rule", "temperature": temperature, "decodes": 32, "steps": 20}
-    for reverse, temperature in (
-        ("fresh", 0.7),
-        ("fresh", 1.0),
-        ("fresh", 1.5),
-        ("independent", 1.5),
-        ("independent", 2.0),
-        ("independent", 3.0),
-    )
-]
+WAYS = (
+    ("fresh", 0.7),
+    ("fresh", 1.0),
+    ("fresh", 1.5),
+    ("independent", 1.0),
+    ("independent", 1.5),
+    ("independent", 2.0),
+    ("independent", 3.0),
+)
+"""Reverse processes and temperatures to choose from."""
 LAST_SAMPLE: dict[str, Any] = {
     "decodes": 1,
     "order": "rule",
@@ -44,13 +43,24 @@ LAST_SAMPLE: dict[str, Any] = {
 }
 
 
-def tuned(model: Model, dataset: Dataset, samples: int, device: str) -> dict[str, Any]:
+def candidates(kinds: list[str], decodes: list[int]) -> list[dict[str, Any]]:
+    """Return the settings to choose from: ways of these kinds, each with so many solutions decoded from a pass."""
+    return [
+        {"reverse": reverse, "order": "rule", "temperature": temperature, "decodes": number, "steps": 20}
+        for reverse, temperature in WAYS
+        for number in decodes
+        if reverse in kinds
+    ]
+
+
+def tuned(model: Model, dataset: Dataset, samples: int, device: str, among: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the candidate with the smallest mean cost on a validation set."""
     costs = []
-    for candidate in CANDIDATES:
+    for candidate in among:
         solver = DiffusionSolver(model, device=device, **candidate)
         costs.append(float(solver.solve(dataset.problem, dataset.arrays, samples=samples, seed=1).cost.mean()))
-    return CANDIDATES[int(np.argmin(costs))]
+        print(json.dumps({"tuning": dataset.name, "samples": samples, **candidate, "cost": costs[-1]}), flush=True)
+    return among[int(np.argmin(costs))]
 
 
 def measured(
@@ -75,6 +85,8 @@ def main() -> None:
     parser.add_argument("--tune-count", type=int, default=256)
     parser.add_argument("--test-count", type=int, default=1000)
     parser.add_argument("--tune-most", type=int, default=32, help="more samples use the setting chosen at this many")
+    parser.add_argument("--decodes", default="32", help="numbers of solutions decoded from a pass to choose from")
+    parser.add_argument("--reverse", default="fresh,independent", help="kinds of reverse processes to choose from")
     parser.add_argument("--refine", type=int, default=6, help="rounds of refinement; 0 leaves them out")
     parser.add_argument("--no-last", dest="last", action="store_false", help="leave out the last sample alone")
     parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
@@ -86,6 +98,7 @@ def main() -> None:
     options = parser.parse_args()
     model = load(options.model, options.device)
     counts = [int(text) for text in options.samples.split(",")]
+    among = candidates(options.reverse.split(","), [int(text) for text in options.decodes.split(",")])
     rows: list[dict[str, Any]] = model.card.get("results", []) if options.append else []
 
     def add(row: dict[str, Any]) -> None:
@@ -109,7 +122,7 @@ def main() -> None:
         best: dict[str, Any] = {}
         for samples in counts:
             if samples <= options.tune_most:
-                best = tuned(model, validation, samples, options.device)
+                best = tuned(model, validation, samples, options.device, among)
             add(measured(model, test, "chain", samples, options.device, best))
         for samples in counts if options.last else ():
             add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from icdc.errors import InputError
-from icdc.problem import Features, Problem, one_hot, picked, to_tensors
+from icdc.problem import Features, Problem, one_hot, picked, to_tensors, totals_by_column
 from icdc.problems import Atsp, Pmsp
 
 
@@ -30,6 +30,17 @@ def test_arrays_keep_their_values_exactly() -> None:
     assert tensors["small"].sum().item() == 455
     assert tensors["large"].item() == 2**62 + 1
     assert tensors["flipped"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_totals_are_what_the_rows_bring_to_their_column() -> None:
+    matrix = torch.tensor([[[1, 2], [3, 4], [5, 6]]])
+    choice = torch.tensor([[[0, 1, 0], [1, 1, 1]]])
+    assert totals_by_column(matrix, choice).tolist() == [[[6, 4], [0, 12]]]
+
+
+def test_totals_of_small_integers_do_not_wrap_around() -> None:
+    matrix = torch.full((1, 3, 1), 200, dtype=torch.uint8)
+    assert totals_by_column(matrix, torch.zeros(1, 1, 3, dtype=torch.long)).item() == 600
 
 
 def test_picked_is_the_entry_each_row_chose() -> None:

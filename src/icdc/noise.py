@@ -24,6 +24,27 @@ def mix(x: Tensor) -> Tensor:
     return x ^ (x >> 16)
 
 
+def _mix_in_place(x: Tensor) -> Tensor:
+    """`mix` of an int32 tensor, which it overwrites: for draws of millions, where new tensors would cost the most."""
+    spare = torch.empty_like(x)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B - 2**32), (16, 1)):
+        torch.bitwise_right_shift(x, shift, out=spare)
+        x ^= spare.bitwise_and_(_WORD >> shift)
+        if factor != 1:
+            x *= factor
+    return x
+
+
+def _shift_in_place(x: Tensor, by: int) -> Tensor:
+    """Shift an int32 tensor to the right as if it had no sign, in place."""
+    return x.bitwise_right_shift_(by).bitwise_and_(_WORD >> by)
+
+
+def _narrow(x: Tensor) -> Tensor:
+    """Return the low 32 bits of an int64 tensor as int32."""
+    return torch.where(x >= 2**31, x - 2**32, x).int()
+
+
 def fold(key: Tensor, *parts: Tensor | int) -> Tensor:
     """Derive a new key from a key and further parts (any integers, broadcast against each other)."""
     for part in parts:
@@ -71,17 +92,22 @@ class Noise:
 
     def bits(self, *shape: int) -> Tensor:
         """Return 32 random bits per element as int64, shape (N, *shape)."""
+        return self._words(*shape).long() & _WORD
+
+    def _words(self, *shape: int) -> Tensor:
+        """Return the same bits as int32."""
         self._draws += 1
         elements = torch.arange(math.prod(shape), device=self.keys.device)
         stream = fold(self.keys, self._draws)
-        return mix(stream[:, None] + mix(elements * _GOLDEN)).view(-1, *shape)
+        words = _narrow(stream)[:, None] + _narrow(mix(elements * _GOLDEN))
+        return _mix_in_place(words).view(-1, *shape)
 
     def uniform(self, *shape: int) -> Tensor:
         """Uniform on the open interval (0, 1), float32, shape (N, *shape)."""
         if fused_noise.available(self.keys.device):
             return self._fused(shape, gumbel=False)
         # 23 bits and a half: the largest value is exactly representable below one, so logarithms stay finite
-        return ((self.bits(*shape) >> 9).float() + 0.5) * 2.0**-23
+        return _shift_in_place(self._words(*shape), 9).float().add_(0.5).mul_(2.0**-23)
 
     def integers(self, high: int, *shape: int) -> Tensor:
         """Integers uniform on {0, …, high − 1}, int64, shape (N, *shape)."""
@@ -94,7 +120,7 @@ class Noise:
         """Standard Gumbel noise, float32, shape (N, *shape)."""
         if fused_noise.available(self.keys.device):
             return self._fused(shape, gumbel=True)
-        return -torch.log(-torch.log(self.uniform(*shape)))
+        return self.uniform(*shape).log_().neg_().log_().neg_()
 
     def normal(self, *shape: int) -> Tensor:
         """Standard normal (Box-Muller), float32, shape (N, *shape)."""

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from . import fused_totals
 from .errors import InputError
 from .noise import Noise
 from .rules import Rule
@@ -165,6 +166,19 @@ def picked(matrix: Tensor, choice: Tensor) -> Tensor:
     """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
     spread = matrix[:, None].expand(-1, choice.shape[1], -1, -1)
     return spread.gather(3, choice[..., None]).squeeze(3)
+
+
+def totals_by_column(matrix: Tensor, choice: Tensor) -> Tensor:
+    """Return what the rows that chose a column add up to there, for each column: (batch, samples, columns).
+
+    From matrix (batch, rows, columns) and choices (batch, samples, rows): the loads of machines, for example.
+    """
+    if fused_totals.supports(matrix):
+        totals: Tensor = fused_totals.column_totals(matrix, choice)
+        return totals
+    taken = picked(matrix, choice)
+    taken = taken if taken.is_floating_point() else taken.long()
+    return taken.new_zeros(*choice.shape[:2], matrix.shape[2]).scatter_add(2, choice, taken)
 
 
 def one_hot(choice: Tensor, columns: int) -> Tensor:

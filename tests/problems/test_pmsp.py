@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from icdc.errors import InputError
 from icdc.noise import Noise, fold, root_key
-from icdc.problem import one_hot, to_tensors
+from icdc.problem import one_hot, to_tensors, totals_by_column
 from icdc.problems import Pmsp
-from icdc.problems.pmsp import balanced_assignment, loads
+from icdc.problems.pmsp import balanced_assignment
 
 PMSP = Pmsp()
 
@@ -54,7 +54,7 @@ def test_cost_is_the_makespan() -> None:
         for job, machine in enumerate(choice):
             busy[machine] += int(batch["durations"][b, job, machine])
         assert found[b, k].item() == max(busy)
-        assert loads(batch["durations"], choices.expand(2, -1, -1))[b, k].tolist() == busy
+        assert totals_by_column(batch["durations"], choices.expand(2, -1, -1))[b, k].tolist() == busy
 
 
 def test_feasible_is_a_machine_that_exists() -> None:

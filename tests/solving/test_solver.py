@@ -195,8 +195,15 @@ def test_fingerprints_depend_on_values_alone() -> None:
 
 def test_chunks_shrink_with_the_matrix() -> None:
     model = setting("atsp", (5,))[0]
-    assert default_chunk(model, 10**9) == 1
-    assert default_chunk(model, 25) > default_chunk(model, 2500) > 1
+    assert default_chunk(model, (10**5, 10**4)) == 1
+    assert default_chunk(model, (5, 5)) > default_chunk(model, (50, 50)) > 1
+
+
+@pytest.mark.parametrize(("device", "count"), [("cpu", 100), ("cuda", 1000)])
+def test_chunks_shrink_where_many_solutions_are_decoded(device: str, count: int) -> None:
+    model = setting("atsp", (5,))[0]
+    few, many, more = (default_chunk(model, (50, 50), decodes, device) for decodes in (1, count, 10**9))
+    assert few > many > more == 1
 
 
 def test_solve_from_python() -> None:

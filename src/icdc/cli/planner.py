@@ -71,9 +71,10 @@ class Planner:
         if self._recorder is not None and isinstance(solver, DiffusionSolver):
             solver.trace = self._recorder
         samples = self._samples or DEFAULT_SAMPLES
-        rows, columns = group.problem.shape(size)
         kind = self._elsewhere or model.device.type
-        together = min(LARGEST_JOB, max(1, default_chunk(model, rows * columns, kind) // samples))
+        decodes = solver.options_for(model, size, samples).decodes if isinstance(solver, DiffusionSolver) else 1
+        chunk = default_chunk(model, group.problem.shape(size), decodes, kind)
+        together = min(LARGEST_JOB, max(1, chunk // samples))
         return Plan(solver, model.name, samples, self._seed, together)
 
     def _load(self, name: str, problem: Problem | None = None) -> Model:

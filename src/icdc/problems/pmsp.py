@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..bounds import scheduling_bound
 from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size, picked
+from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size, totals_by_column
 from ..rules import OneColumnPerRow
 from .matrices import checked_matrix, reject_negative
 
@@ -44,7 +44,7 @@ class Pmsp(Problem):
         return {"durations": durations}
 
     def cost(self, instances: Instances, choice: Tensor) -> Tensor:
-        return loads(instances["durations"], choice).amax(-1)
+        return totals_by_column(instances["durations"], choice).amax(-1)
 
     def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
         return ((choice >= 0) & (choice < instances["durations"].shape[2])).all(-1)
@@ -89,15 +89,3 @@ def balanced_assignment(durations: Tensor, temperature: float, rounds: int = 30)
         price = price * ratio.clamp(0.5, 2.0) ** (0.4 * 0.9**turn)
         price = price / price.mean(2, keepdim=True)
     return (-durations * price / temperature).log_softmax(-1)
-
-
-def loads(durations: Tensor, choice: Tensor) -> Tensor:
-    """Return the busy time of every machine, (batch, samples, machines)."""
-    machines = durations.shape[2]
-    if choice.is_cuda and durations.is_floating_point():
-        # a scattered sum adds in no fixed order there, and the last bits of a cost would vary from run to run
-        parts = [torch.where(choice == m, durations[:, None, :, m], 0).sum(2) for m in range(machines)]
-        return torch.stack(parts, -1)
-    taken = picked(durations, choice)
-    taken = taken if taken.is_floating_point() else taken.long()
-    return taken.new_zeros(*choice.shape[:2], machines).scatter_add(2, choice, taken)

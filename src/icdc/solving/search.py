@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 CPU_CHUNK_BYTES = 4 * 2**20
 """Edge states that run together on one core, as float32: with many more, inference waits for memory."""
 GPU_CHUNK_BYTES = 2**30
+CPU_DECODES_BYTES = 8 * 2**20
+"""Scores that are decoded together on one core, as float32."""
+GPU_DECODES_BYTES = 2**31
+"""Choices that are decoded together on a GPU, as int64: its kernels keep the scores to themselves."""
 
 REFINE_LEVELS = (0.7, 0.5, 0.85)
 """Noise levels that rounds of refinement take in turn, in units of T."""
@@ -68,7 +72,7 @@ class Search:
         self.choice = np.zeros((self.count, rows), dtype=np.int64)
         self.cost = np.full(self.count, np.inf)
         self.bound = np.full(self.count, -np.inf)
-        self.limit = self.solver.chunk or default_chunk(self.model, rows * columns)
+        self.limit = self.solver.chunk or default_chunk(self.model, (rows, columns), self.options.decodes)
         on_cpu = self.model.device.type == "cpu"
         self.threads = torch.get_num_threads() if on_cpu and self.solver.trace is None else 1
         self.began = time.perf_counter()
@@ -257,13 +261,18 @@ def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.b
     return np.asarray(np.isfinite(bound) & (cost <= known + 1e-9 * np.maximum(1.0, np.abs(known))))
 
 
-def default_chunk(model: Model, elements: int, device: str | None = None) -> int:
-    """Return how many trajectories of matrices with so many elements run together on a kind of device (its own)."""
-    network = model.config.network
+def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device: str | None = None) -> int:
+    """Return how many trajectories run together on a kind of device (its own).
+
+    For matrices of a shape, so many solutions decoded from each; both take memory.
+    """
+    network, (rows, columns) = model.config.network, shape
     width = network.edge_width if network.denoiser == "edge" else network.width
-    on_gpu = (device or model.device.type) == "cuda"
-    state = elements * width * (2 if on_gpu else 4)
-    return max(1, (GPU_CHUNK_BYTES if on_gpu else CPU_CHUNK_BYTES) // state)
+    if (device or model.device.type) == "cuda":
+        state, decoded = rows * columns * width * 2, rows * decodes * 8
+        return max(1, min(GPU_CHUNK_BYTES // state, GPU_DECODES_BYTES // decoded))
+    state, decoded = rows * columns * width * 4, rows * columns * decodes * 4
+    return max(1, min(CPU_CHUNK_BYTES // state, CPU_DECODES_BYTES // decoded))
 
 
 def fingerprints(arrays: Arrays) -> NDArray[np.int64]:
