@@ -10,6 +10,7 @@ SOLVING: dict[str, str] = {
     "solving: noised afresh, the base of the others": "reverse=fresh,order=rule,temperature=1.0,decodes=8",
     "solving: only the last solution counts": "reverse=fresh,order=rule,temperature=1.0,decodes=8,keep=last",
     "solving: one decode a step": "reverse=fresh,order=rule,temperature=1.0,decodes=1",
+    "solving: 128 decodes a step": "reverse=fresh,order=rule,temperature=1.0,decodes=128",
     "solving: the posterior instead of fresh noise": "reverse=posterior,order=rule,temperature=1.0,decodes=8",
     "solving: elements denoised independently": "reverse=independent,order=rule,temperature=1.0,decodes=8",
     "solving: decoded by confidence": "reverse=fresh,order=confidence,temperature=1.0,decodes=8",
