@@ -19,19 +19,24 @@ from icdc.data.dataset import Dataset, read_dataset
 from icdc.data.standard import STANDARD_SETS, standard_set
 from icdc.evaluation import evaluate, summarise
 from icdc.files import write_atomically
-from icdc.model import Model, load
+from icdc.model import Model, load, path_of
+from icdc.outcomes import OutcomeFile
 from icdc.problems import problem_path
+from icdc.reproduce.wording import how
 from icdc.solving import DiffusionSolver
+from icdc.trained import digest_of
 
-WAYS = (
-    ("fresh", 0.7),
-    ("fresh", 1.0),
-    ("fresh", 1.5),
-    ("independent", 1.0),
-    ("independent", 1.5),
-    ("independent", 2.0),
-    ("independent", 3.0),
-)
+WAYS: list[dict[str, Any]] = [
+    {"reverse": "fresh", "temperature": 0.7},
+    {"reverse": "fresh", "temperature": 1.0},
+    {"reverse": "fresh", "temperature": 1.5},
+    {"reverse": "independent", "temperature": 1.5},
+    {"reverse": "independent", "temperature": 2.0},
+    {"reverse": "independent", "temperature": 1.0, "reverse_temperature": 10.0},
+    {"reverse": "independent", "temperature": 1.5, "reverse_temperature": 5.0},
+    {"reverse": "independent", "temperature": 1.5, "reverse_temperature": 30.0},
+    {"reverse": "independent", "temperature": 2.0, "reverse_temperature": 30.0},
+]
 """Reverse processes and temperatures to choose from."""
 LAST_SAMPLE: dict[str, Any] = {
     "decodes": 1,
@@ -46,10 +51,10 @@ LAST_SAMPLE: dict[str, Any] = {
 def candidates(kinds: list[str], decodes: list[int]) -> list[dict[str, Any]]:
     """Return the settings to choose from: ways of these kinds, each with so many solutions decoded from a pass."""
     return [
-        {"reverse": reverse, "order": "rule", "temperature": temperature, "decodes": number, "steps": 20}
-        for reverse, temperature in WAYS
+        {**way, "order": "rule", "decodes": number, "steps": 20}
+        for way in WAYS
         for number in decodes
-        if reverse in kinds
+        if way["reverse"] in kinds
     ]
 
 
@@ -64,11 +69,19 @@ def tuned(model: Model, dataset: Dataset, samples: int, device: str, among: list
 
 
 def measured(
-    model: Model, dataset: Dataset, way: str, samples: int, device: str, options: dict[str, Any]
+    model: Model,
+    dataset: Dataset,
+    way: str,
+    samples: int,
+    device: str,
+    options: dict[str, Any],
+    label: str,
+    store: OutcomeFile | None,
 ) -> dict[str, Any]:
     """Return one row of results on a standard set."""
     solver = DiffusionSolver(model, device=device, **options)
-    summary = summarise(evaluate(dataset, solver, f"icdc:{options}", samples=samples, chunk=1000))
+    solver_name = f"{label} ({how(solver.options_for(model, dataset.problem.size(dataset.arrays), samples))})"
+    summary = summarise(evaluate(dataset, solver, solver_name, samples=samples, chunk=1000, store=store))
     kept = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasible", "seconds", "device")
     values = {k: (round(v, 4) if isinstance(v, float) else v) for k, v in summary.as_dict().items() if k in kept}
     about = {"set": dataset.name, "instances": len(dataset), "way": way, "samples": samples}
@@ -92,12 +105,17 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
     parser.add_argument("--device", default="auto")
     parser.add_argument(
+        "--store", type=Path, help="keep outcomes of the chain here, named as `icdc reproduce` looks for them"
+    )
+    parser.add_argument(
         "--card", action="store_true", help="write only the card, as JSON: for a model that does not ship"
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     model = load(options.model, options.device)
     counts = [int(text) for text in options.samples.split(",")]
+    label = f"icdc {options.name}@{digest_of(path_of(options.model))}"
+    store = None if options.store is None else OutcomeFile(options.store)
     among = candidates(options.reverse.split(","), [int(text) for text in options.decodes.split(",")])
     rows: list[dict[str, Any]] = model.card.get("results", []) if options.append else []
 
@@ -111,7 +129,9 @@ def main() -> None:
     def write() -> None:
         if options.card:
             card = {"problem": problem_path(model.problem), "kind": model.kind, **model.card}
-            write_atomically(options.out / f"{options.name}.json", (json.dumps(card, indent=1) + "\n").encode())
+            write_atomically(
+                options.out / f"{options.name}.json", (json.dumps(card, indent=1) + "\n").encode(), make_folder=True
+            )
         else:
             model.save(options.out / f"{options.name}.safetensors")
 
@@ -123,12 +143,12 @@ def main() -> None:
         for samples in counts:
             if samples <= options.tune_most:
                 best = tuned(model, validation, samples, options.device, among)
-            add(measured(model, test, "chain", samples, options.device, best))
+            add(measured(model, test, "chain", samples, options.device, best, label, store))
         for samples in counts if options.last else ():
-            add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE))
+            add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE, label, None))
         if options.refine:
             refined = {**best, "refine": options.refine}
-            add(measured(model, test, "refined", counts[-1], options.device, refined))
+            add(measured(model, test, "refined", counts[-1], options.device, refined, label, None))
     model.card["solving"] = advice(rows)
     write()
 

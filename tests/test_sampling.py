@@ -219,10 +219,14 @@ def test_how_the_next_state_is_drawn() -> None:
     many = 4000
     batch = instances(ATSP, 1, (3,))
     log_odds = torch.tensor([[[-9.0, 9.0, -1.0], [-9.0, -9.0, 9.0], [9.0, 0.5, -9.0]]]).expand(many, -1, -1)
-    for reverse in ("fresh", "posterior", "independent"):
+    for reverse, temperature, warmer in (
+        ("fresh", 1e-3, 0.0),
+        ("posterior", 1e-3, 0.0),
+        ("independent", 2.0, 0.0),
+        ("independent", 0.5, 2.0),
+    ):
         seen: list[Step] = []
-        temperature = 2.0 if reverse == "independent" else 1e-3
-        options = SamplingOptions(2, reverse=reverse, temperature=temperature)  # type: ignore[arg-type]
+        options = SamplingOptions(2, reverse=reverse, temperature=temperature, reverse_temperature=warmer)  # type: ignore[arg-type]
         generate(
             lambda x, t: log_odds, Task(ATSP, batch), DIFFUSION, Noise(keys([0], many)), options,
             callback=seen.append,
@@ -235,7 +239,7 @@ def test_how_the_next_state_is_drawn() -> None:
         if reverse == "fresh":
             chance = DIFFUSION.q_marginal(clean, s, 1 / 3)
         else:
-            guess = clean if reverse == "posterior" else (log_odds / temperature).sigmoid()
+            guess = clean if reverse == "posterior" else (log_odds / 2.0).sigmoid()
             chance = DIFFUSION.posterior(first.x, guess, t, s, 1 / 3)
         torch.testing.assert_close(second.x.mean(0), chance.mean(0), atol=0.035, rtol=0)
 

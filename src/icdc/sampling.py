@@ -33,7 +33,9 @@ class SamplingOptions:
         does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
         samples q(x_s | X̂_0).
     order : "confidence" or "rule", the order of decisions in decoding.
-    temperature : of the decoding, and of independent reverse steps.
+    temperature : of the decoding.
+    reverse_temperature : of independent reverse steps; 0 for the same as in decoding. The warmer, the less a step
+        believes of what the network says, and the more trajectories differ.
     decodes : solutions decoded from each matrix of log-odds, the best of which is carried on.
     keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
     greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
@@ -48,6 +50,7 @@ class SamplingOptions:
     keep: Literal["chain", "last"] = "chain"
     greedy_end: bool = True
     any_start: bool = True
+    reverse_temperature: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("steps", "decodes"):
@@ -55,6 +58,8 @@ class SamplingOptions:
                 raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.temperature > 0:
             raise UsageError(f"the temperature must be positive, got {self.temperature}")
+        if not self.reverse_temperature >= 0:
+            raise UsageError(f"the reverse temperature must not be negative, got {self.reverse_temperature}")
         for name, known in (
             ("reverse", ("fresh", "posterior", "independent")),
             ("order", ("confidence", "rule")),
@@ -62,6 +67,11 @@ class SamplingOptions:
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"unknown {name} '{getattr(self, name)}'; choose {', '.join(known)}")
+
+    @property
+    def step_temperature(self) -> float:
+        """Return the temperature of independent reverse steps."""
+        return self.reverse_temperature or self.temperature
 
 
 class Task:
@@ -197,7 +207,7 @@ def generate(
         if last or stop:
             break
         if options.reverse == "independent" or decoded is None:
-            p0 = (log_odds / options.temperature).sigmoid()
+            p0 = (log_odds / options.step_temperature).sigmoid()
             x = diffusion.p_sample(x, p0, t_batch, s_batch, task.density, noise)
         else:
             clean = one_hot(decoded.best_choice, task.columns)

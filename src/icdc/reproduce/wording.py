@@ -19,6 +19,8 @@ def how(options: SamplingOptions, refine: int = 0) -> str:
         f"temperature {options.temperature:g}",
         f"decodes {options.decodes}",
     ]
+    if options.reverse == "independent" and options.reverse_temperature:
+        words.insert(4, f"reverse temperature {options.reverse_temperature:g}")
     if options.keep == "last":
         words.append("last sample alone")
     if not options.any_start:

@@ -37,8 +37,8 @@ class DiffusionSolver:
     ----------
     model : a model, the name of a shipped one, a file's path, or None to pick the shipped one that knows the
         nearest size.
-    steps, reverse, order, temperature, decodes, keep, any_start : see `SamplingOptions`; None leaves the choice to
-        the model's card, which knows what was best on validation data for a number of samples.
+    steps, reverse, order, temperature, decodes, keep, any_start, reverse_temperature : see `SamplingOptions`; None
+        leaves the choice to the model's card, which knows what was best on validation data for a number of samples.
     refine : rounds of refinement after sampling; with a time limit there are as many as fit.
     refine_steps : network passes of a refinement.
     device : "auto", "cpu" or "cuda".
@@ -58,6 +58,7 @@ class DiffusionSolver:
         decodes: int | None = None,
         keep: str | None = None,
         any_start: bool | None = None,
+        reverse_temperature: float | None = None,
         refine: int = 0,
         refine_steps: int = 3,
         device: str = "auto",
@@ -71,6 +72,7 @@ class DiffusionSolver:
             "decodes": decodes,
             "keep": keep,
             "any_start": any_start,
+            "reverse_temperature": reverse_temperature,
         }
         self.given: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         replace(UNTUNED, **self.given)  # refuses values that make no sense now, not when the first instance comes

@@ -50,7 +50,7 @@ def trajectories(
     if options.reverse != "independent":
         decisions = [Decision(step.t, step.s, step.x, decoded=step.decoded, first=step.first) for step in steps]
         return decisions, generated.last_cost
-    x0 = noise.bernoulli((steps[-1].log_odds / options.temperature).sigmoid())
+    x0 = noise.bernoulli((steps[-1].log_odds / options.step_temperature).sigmoid())
     states = [*(step.x for step in steps[1:]), x0]
     decisions = [Decision(step.t, step.s, step.x, following=x) for step, x in zip(steps, states, strict=True)]
     mask = task.mask(len(x0) // task.batch)

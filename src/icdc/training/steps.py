@@ -159,12 +159,13 @@ class Steps:
         each = noise.spawn(self.config.targets.trajectories)
         decisions, cost = trajectories(predict, task, self.diffusion, each, sampling)
         advantage = advantages(cost, 1, config.normalise)
+        temperature = sampling.step_temperature if sampling.reverse == "independent" else sampling.temperature
 
         def loss_of(decision: Decision) -> Tensor:
             # encoded anew for every step, with the same identifiers, so that one step's graph is all there is
             predict = self._predict(self.learner.model, features, Noise(noise.keys))
             log_odds = predict(decision.x, torch.full_like(each.keys, decision.t))
-            log_p = decision_log_probability(decision, log_odds, task, self.diffusion, sampling.temperature)
+            log_p = decision_log_probability(decision, log_odds, task, self.diffusion, temperature)
             loss = improvement_loss(log_p.view_as(cost), advantage).mean() / task.rows
             return self.learner.improvement_weight * loss
 
