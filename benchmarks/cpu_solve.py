@@ -23,7 +23,7 @@ from icdc.data.standard import standard_set
 
 CORES = 2
 HEADING = "## Whole commands"
-CASES = [("atsp-20", None), ("atsp-50", None), ("atsp-100", 100)]
+CASES = [("atsp-20", None), ("atsp-50", None), ("atsp-100", 100), ("pmsp-50x5", None)]
 """Standard sets whose first instance is solved, with the number of samples; None leaves it to the command."""
 
 

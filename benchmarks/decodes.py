@@ -19,7 +19,8 @@ from icdc.reproduce.compact import table
 from icdc.reproduce.writing import hardware
 from icdc.solving import DiffusionSolver
 
-HEADINGS = ["set", "instances", "samples", "decodes", "temperature", "gap %", "95 % interval", "optimal %", "seconds"]
+HEADINGS = ["set", "instances", "samples", "decodes", "temperature", "of reverse steps"]
+HEADINGS += ["gap %", "95 % interval", "optimal %", "seconds"]
 
 
 def main() -> None:
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--decodes", default="32,128,512")
     parser.add_argument("--temperature", default="1.5,2.0")
     parser.add_argument("--reverse", default="independent")
+    parser.add_argument("--reverse-temperature", default="0", help="of independent reverse steps; 0 is as in decoding")
     parser.add_argument("--refine", type=int, default=0)
     parser.add_argument("--limit", type=int, help="only the first so many instances")
     parser.add_argument("--seed", type=int, default=1)
@@ -40,16 +42,18 @@ def main() -> None:
     model = load(options.model, options.device)
     rows: list[list[str]] = []
     numbers = ([int(text) for text in given.split(",")] for given in (options.samples, options.decodes))
-    temperatures = [float(text) for text in options.temperature.split(",")]
-    for path, samples, decodes, temperature in product(options.data, *numbers, temperatures):
+    warmths = (
+        [float(text) for text in given.split(",")] for given in (options.temperature, options.reverse_temperature)
+    )
+    for path, samples, decodes, temperature, warmer in product(options.data, *numbers, *warmths):
         dataset = read_dataset(path)
         dataset = dataset if options.limit is None else dataset.first(options.limit)
         solver = DiffusionSolver(
             model, order="rule", reverse=options.reverse, temperature=temperature, decodes=decodes,
-            refine=options.refine, device=options.device,
+            reverse_temperature=warmer, refine=options.refine, device=options.device,
         )  # fmt: skip
         found = summarise(evaluate(dataset, solver, "icdc", samples=samples, seed=options.seed, chunk=len(dataset)))
-        how = [f"×{samples}", str(decodes), f"{temperature:g}"]
+        how = [f"×{samples}", str(decodes), f"{temperature:g}", f"{warmer or temperature:g}"]
         gap = [f"{found.gap:.4f}", f"{found.gap_low:.4f} – {found.gap_high:.4f}", f"{found.optimal:.1f}"]
         rows.append([path.stem, str(found.instances), *how, *gap, f"{found.seconds:.2f}"])
         print(json.dumps(dict(zip(HEADINGS, rows[-1], strict=True)), ensure_ascii=False), flush=True)

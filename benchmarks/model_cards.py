@@ -81,6 +81,8 @@ def section(name: str, card: Mapping[str, Any]) -> str:
     trained_on = sizes_in_words(card["problem"], card["sizes"])
     init = card["settings"].get("init")
     start = f", from the weights of `{init}`" if init else ""
+    if "before" in training:  # earlier pieces of the same training, as whoever shipped the model tells them
+        start = f", after {training['before']}"
     shared = f" ({training['shared']})" if "shared" in training else ""
     network = card["settings"]["model"]["network"]
     lines = [

@@ -36,6 +36,9 @@ def reproduce(
             help="learned: only rows of models; classical: only the others; what is known already stays.",
         ),
     ] = "all",
+    cards: Annotated[
+        bool, typer.Option("--cards", help="Take from the cards of shipped models what they have measured already.")
+    ] = False,
     page: Annotated[
         Path | None,
         typer.Option(metavar="FILE.md", help="Also write a page of everything in the folder, with the account of it."),
@@ -68,7 +71,7 @@ def reproduce(
     for name in chosen:
         for path in make(
             name, out, quick=quick, limit=limit, seed=seed, runs=runs, device=device, only=cast(Part, only),
-            counts=counts, say=say,
+            counts=counts, cards=cards, say=say,
         ):  # fmt: skip
             print(path)
     if page is not None:

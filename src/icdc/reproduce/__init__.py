@@ -36,6 +36,7 @@ def reproduce(
     device: str = "auto",
     only: Part = "all",
     counts: tuple[int, ...] | None = None,
+    cards: bool = False,
     say: Callable[[str], None] = lambda words: None,
 ) -> list[Path]:
     """Make one table or figure and return its files; see `Session` for the parameters.
@@ -49,7 +50,7 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     store = OutcomeFile(folder / ("quick.outcomes.jsonl" if quick else "outcomes.jsonl"))
-    session = Session(store, quick, limit, seed, Path(runs), device, only, counts, say)
+    session = Session(store, quick, limit, seed, Path(runs), device, only, counts, cards, say)
     return write(folder, name, TARGETS[name](session), session)
 
 

@@ -62,8 +62,8 @@ WHY: dict[str, str] = {
     every pass of the network, which takes no more passes. Part of the difference is this way of counting, part is
     network and targets.""",
     ICDC_PUBLISHED_LAST: """
-    Counted as the paper counts. The model is run with the settings chosen for the best on the way, warm enough for
-    samples that differ, and a single last sample suffers from that; with more samples this matters less. Where ours
+    Counted as the paper counts. Tours are made with the settings chosen for the best on the way, warm enough for
+    samples that differ, and a single last sample suffers from that; schedules by the plain reverse process. Where ours
     is better here, we believe in what the network sees and learns from; where it is worse, we suspect the short
     training first.""",
 }

@@ -17,6 +17,7 @@ from ..solvers import SOLVERS, make_solver, options_of
 from ..solving import DiffusionSolver
 from ..trained import digest_of
 from ..training.checkpoint import MODEL
+from .carded import from_card
 from .rows import Measured, Row
 from .wording import how, settled
 
@@ -40,6 +41,7 @@ class Session:
     device : "auto", "cpu" or "cuda", for learned solvers.
     only : measures rows of one kind, those with a model on a machine with a GPU, say, and the classical solvers on one
         with their packages; of the others only those appear that are in `store` already.
+    cards : where nothing is on file, take what the cards of shipped models have of the same measurement.
     say : hears of progress.
     """
 
@@ -51,6 +53,7 @@ class Session:
     device: str = "auto"
     only: Part = "all"
     counts: tuple[int, ...] | None = None
+    cards: bool = False
     say: Callable[[str], None] = lambda words: None
     used: set[str] = field(default_factory=set)
 
@@ -96,9 +99,12 @@ class Session:
             if path is not None:
                 # a model trained again under the same name is another solver, and so is one with other defaults
                 label += f" {row.model}@{digest_of(path)}" + (f" ({way})" if way else "")
-            if self.only not in ("all", _part(row)):
-                known = self.store.outcomes_of(run_of(dataset, label, samples=row.samples, seed=self.seed))
-                if len(known) < len(dataset):
+            known = self.store.outcomes_of(run_of(dataset, label, samples=row.samples, seed=self.seed))
+            if len(known) < len(dataset):
+                carded = self._from_card(row, dataset, solver)
+                if carded is not None:
+                    return carded
+                if self.only not in ("all", _part(row)):
                     return Measured(row, note=LEFT_OUT)
             outcomes = evaluate(
                 dataset, solver, label, samples=row.samples, seed=self.seed, store=self.store, warm_up=not self.quick
@@ -108,6 +114,14 @@ class Session:
         if row.model is not None:
             self.used.add(row.model)
         return Measured(row, summarise(outcomes), how=way)
+
+    def _from_card(self, row: Row, dataset: Dataset, solver: Solver) -> Measured | None:
+        if not (self.cards and self.seed == 0 and row.model in available() and isinstance(solver, DiffusionSolver)):
+            return None
+        measured = from_card(card_of(row.model), row, dataset, solver)
+        if measured is not None:
+            self.used.add(row.model)
+        return measured
 
     def _solver(self, row: Row, name: str, path: Path | None) -> Solver:
         """Return the solver of a row; learned ones run on the session's device, others where they do by default."""

@@ -15,7 +15,7 @@ def sampling_steps(session: Session) -> Report:
         model = models.chosen(dataset)
         for count in session.samples:
             for number in steps:
-                for words, options in (("ours", ""), ("last sample alone", f",{methods.LAST}")):
+                for words, options in (("ours", ""), ("last sample alone", f",{methods.last_of(model)}")):
                     label = f"IC/DC {words} ×{count}, {number} steps"
                     spec = f"icdc:steps={number}{options}"
                     rows.append(Row(dataset, label, spec, count, model, f"icdc train {model}", at=float(number)))

@@ -127,10 +127,12 @@ def draw(panels: Sequence[Panel]) -> Any:
     for empty in places[len(panels) :]:
         empty.set_axis_off()
     for axes, panel in zip(places, panels, strict=False):
-        colours: dict[str, str] = {}
+        numbers: dict[str, int] = {}
         for line in panel.lines:
-            colour = colours.setdefault(line.label, f"C{len(colours) % 10}")
-            look = {"linestyle": "--", "alpha": 0.6, "marker": "x"} if line.paper else {"marker": "o"}
+            number = numbers.setdefault(line.label, len(numbers))
+            # ten colours, and another mark for the next ten
+            colour, mark = f"C{number % 10}", "os^Dv"[number // 10 % 5]
+            look = {"linestyle": "--", "alpha": 0.6, "marker": "x"} if line.paper else {"marker": mark}
             label = f"{line.label} (paper)" if line.paper else line.label
             axes.plot(*zip(*line.points, strict=True), color=colour, label=label, **look)
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
