@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.noise import Noise, _mix_int, fold, mix, root_key
+from icdc.noise import Noise, _mix_in_place, _mix_int, _narrow, _shift_in_place, fold, mix, root_key
 
 WORD = 2**32
 
@@ -31,6 +31,20 @@ def test_integers_and_tensors_mix_alike(value: int) -> None:
     assert int(mix(torch.tensor(value))) == _mix_int(value)
     key = root_key(3)
     assert int(fold(key, value)) == int(fold(key, torch.tensor(value)))
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40))
+def test_words_of_32_bits_mix_as_wide_ones_do(values: list[int]) -> None:
+    """Signs and overflows of the narrow arithmetic change nothing."""
+    wide = torch.tensor(values)
+    narrow = _mix_in_place(_narrow(wide))
+    assert narrow.dtype == torch.int32
+    assert torch.equal(narrow.long() & (WORD - 1), mix(wide))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 31))
+def test_shifts_know_no_sign(value: int, by: int) -> None:
+    assert int(_shift_in_place(_narrow(torch.tensor([value])), by)) == value >> by
 
 
 def test_mix_is_a_bijection_of_32_bit_words() -> None:
