@@ -8,8 +8,8 @@ from typing import Literal
 from ..data.standard import standard_set
 from ..evaluation import Summary
 from .gaps import symmetric_gap
+from .methods import MIXED
 from .rows import Measured, Row
-from .sizes import MIXED
 
 OURS = "IC/DC, ours"
 LAST = "IC/DC, ours, last sample alone"

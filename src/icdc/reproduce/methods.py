@@ -1,12 +1,13 @@
 """The rows of every method: classical solvers, MatNet, diffusion with other sources of learning, and ours."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..baselines.published import published
 from ..data.standard import STANDARD_SETS
 from ..errors import UsageError
-from ..model import advised, card_of, default_for
+from ..model import advised, available, card_of, default_for
 from ..training.examples import examples_command
 from .rows import Row
 
@@ -44,6 +45,8 @@ PAPER_SAMPLING = "steps=20,reverse=independent,order=rule,temperature=1.0,decode
 """How the paper samples: elements are denoised independently, and one solution is decoded in the end."""
 FROM_ROW_0 = PAPER_SAMPLING + ",any_start=false"
 """Its diffusion baselines decode greedily from city 0, or job by job."""
+MIXED = "IC/DC, ours, mixed sizes"
+"""How tables call the model for many sizes where the one for a single size stands beside it."""
 LAST = "decodes=1,keep=last"
 """The last solution of a trajectory alone, as the paper counts a sample, instead of the best on the way."""
 PLAIN_LAST = "reverse=independent,order=rule,temperature=1.0,reverse_temperature=0.0," + LAST
@@ -99,6 +102,13 @@ def ours(
             Row(dataset, f"{words}, refined", "icdc:refine=3", count, model, train),
         ]
     return rows
+
+
+def decoded_alike(row: Row) -> Row:
+    """Return a row of ours with the settings of the shipped model for its set, where its own model's card has none."""
+    if row.solver != "icdc" or row.model in available():
+        return row
+    return replace(row, solver=f"icdc:{_as_text(_advice(row.dataset, row.samples))}")
 
 
 def as_in_the_paper(dataset: str, model: str, counts: Iterable[int]) -> list[Row]:

@@ -21,7 +21,6 @@ QUICK_SETS: Mapping[str, tuple[str, ...]] = {
 }
 PAPER = {"icdc": "IC/DC", "matnet": "MatNet", "sl": "diffusion SL", "rl": "diffusion RL"}
 """The methods that the paper trains on 20 cities and runs on others, as `published_generalisation` knows them."""
-MIXED = "IC/DC, ours, mixed sizes"
 _PAPER_OF_MODEL = {
     "atsp-20": "icdc",
     "paper-atsp-20": "icdc",
@@ -93,7 +92,7 @@ def _schedules(dataset: str, samples: int) -> list[Row]:
 
 
 def _mixed(dataset: str, samples: int) -> list[Row]:
-    rows = methods.ours(dataset, methods.problem_of(dataset), [samples], MIXED)
+    rows = methods.ours(dataset, methods.problem_of(dataset), [samples], methods.MIXED)
     return [row for row in rows if "last sample" not in row.method]
 
 
