@@ -7,6 +7,7 @@ on the host; everything else has a generic implementation that the two ready-mad
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +25,11 @@ class Rule(ABC):
 
     Shapes: N solutions at once, `scores` (N, rows, columns), `mask` (N, rows, columns) bool or None (pairs
     the instance itself permits), `first` (N,) the row that decides first where the rule leaves that open.
+
+    decodes : solutions to decode from one matrix where nobody says how many; more where they cost little.
     """
+
+    decodes: ClassVar[int] = 8
 
     @abstractmethod
     def start(self, shape: tuple[int, int, int], first: Tensor, mask: Tensor | None) -> State:
@@ -94,6 +99,8 @@ class Rule(ABC):
 
 class OneColumnPerRow(Rule):
     """Every row takes one permitted column, independently of the others (jobs to machines)."""
+
+    decodes = 128
 
     def start(self, shape: tuple[int, int, int], first: Tensor, mask: Tensor | None) -> State:
         count, rows, columns = shape

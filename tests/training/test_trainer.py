@@ -91,6 +91,16 @@ def test_sizes_take_turns_and_larger_instances_come_in_smaller_batches() -> None
     assert model.card["sizes"] == [[5], [8]]
 
 
+def test_a_new_model_decodes_often_where_that_is_cheap() -> None:
+    """Schedules are decoded many times from every pass, tours as by default; inside the sizes it was trained on."""
+    schedules = Trainer(small("pmsp", [5, 2], rounds=1), device="cpu").run()
+    tours = Trainer(small("atsp", [5], rounds=1), device="cpu").run()
+    solver = DiffusionSolver()
+    assert solver.options_for(schedules, (5, 2), 4).decodes == 128
+    assert solver.options_for(tours, (5,), 4).decodes == 8
+    assert "solving" not in tours.card
+
+
 def test_solutions_that_tie_are_all_targets() -> None:
     """Every trajectory gives a target, and each costs as little as the best of its instance."""
     config = small("pmsp", [6, 3], rounds=1)

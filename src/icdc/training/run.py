@@ -250,8 +250,13 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             },
             "settings": asdict(self.config),
             "not_for": NOT_FOR,
+            **self._advice(),
         }
         return model
+
+    def _advice(self) -> dict[str, Any]:
+        """Return what the card says about solving; nothing, where the defaults will do."""
+        return {}
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":

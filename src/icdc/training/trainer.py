@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from ..model import Model
 from ..problems import get_problem
+from ..rules import Rule
 from .capture import Capture, StepFunction
 from .config import TrainingConfig
 from .examples import read_examples
@@ -113,6 +115,13 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
 
     def _data(self) -> str:
         return _data(self.config)
+
+    def _advice(self) -> dict[str, Any]:
+        """Many decodes where the problem's rule makes them cheap: nothing else improves answers at so little cost."""
+        decodes = self.learner.model.problem.rule.decodes
+        if decodes == Rule.decodes:
+            return {}
+        return {"solving": [{"samples": 1, "options": {"decodes": decodes}}]}
 
 
 def _data(config: TrainingConfig) -> str:
