@@ -19,12 +19,9 @@ from icdc.data.dataset import Dataset, read_dataset
 from icdc.data.standard import STANDARD_SETS, standard_set
 from icdc.evaluation import evaluate, summarise
 from icdc.files import write_atomically
-from icdc.model import Model, load, path_of
-from icdc.outcomes import OutcomeFile
+from icdc.model import Model, load
 from icdc.problems import problem_path
-from icdc.reproduce.wording import how
 from icdc.solving import DiffusionSolver
-from icdc.trained import digest_of
 
 WAYS: list[dict[str, Any]] = [
     {"reverse": "fresh", "temperature": 0.7},
@@ -69,20 +66,12 @@ def tuned(model: Model, dataset: Dataset, samples: int, device: str, among: list
 
 
 def measured(
-    model: Model,
-    dataset: Dataset,
-    way: str,
-    samples: int,
-    device: str,
-    options: dict[str, Any],
-    label: str,
-    store: OutcomeFile | None,
+    model: Model, dataset: Dataset, way: str, samples: int, device: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return one row of results on a standard set."""
+    """Return one row of results on a standard set; `icdc reproduce --cards` reads them."""
     solver = DiffusionSolver(model, device=device, **options)
-    solver_name = f"{label} ({how(solver.options_for(model, dataset.problem.size(dataset.arrays), samples))})"
-    summary = summarise(evaluate(dataset, solver, solver_name, samples=samples, chunk=1000, store=store))
-    kept = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasible", "seconds", "device")
+    summary = summarise(evaluate(dataset, solver, f"icdc:{options}", samples=samples, chunk=1000))
+    kept = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasible", "below", "seconds", "device")
     values = {k: (round(v, 4) if isinstance(v, float) else v) for k, v in summary.as_dict().items() if k in kept}
     about = {"set": dataset.name, "instances": len(dataset), "way": way, "samples": samples}
     return {**about, **values, "options": options}
@@ -105,17 +94,12 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
     parser.add_argument("--device", default="auto")
     parser.add_argument(
-        "--store", type=Path, help="keep outcomes of the chain here, named as `icdc reproduce` looks for them"
-    )
-    parser.add_argument(
         "--card", action="store_true", help="write only the card, as JSON: for a model that does not ship"
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     model = load(options.model, options.device)
     counts = [int(text) for text in options.samples.split(",")]
-    label = f"icdc {options.name}@{digest_of(path_of(options.model))}"
-    store = None if options.store is None else OutcomeFile(options.store)
     among = candidates(options.reverse.split(","), [int(text) for text in options.decodes.split(",")])
     rows: list[dict[str, Any]] = model.card.get("results", []) if options.append else []
 
@@ -143,12 +127,12 @@ def main() -> None:
         for samples in counts:
             if samples <= options.tune_most:
                 best = tuned(model, validation, samples, options.device, among)
-            add(measured(model, test, "chain", samples, options.device, best, label, store))
+            add(measured(model, test, "chain", samples, options.device, best))
         for samples in counts if options.last else ():
-            add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE, label, None))
+            add(measured(model, test, "last sample", samples, options.device, LAST_SAMPLE))
         if options.refine:
             refined = {**best, "refine": options.refine}
-            add(measured(model, test, "refined", counts[-1], options.device, refined, label, None))
+            add(measured(model, test, "refined", counts[-1], options.device, refined))
     model.card["solving"] = advice(rows)
     write()
 

@@ -230,7 +230,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     assert "Permission denied" in refused(path)
 
 
-def read_or_refuse(path: Path) -> None:
+def assert_read_or_refused(path: Path) -> None:
     """Reading succeeds, or is refused by one of the two errors with one sentence."""
     for problem in (None, Atsp()):
         message = str(path)
@@ -250,7 +250,7 @@ ENDINGS = [".csv", ".tsv", ".txt", ".json", ".jsonl", ".atsp", ".tsp", ".tour", 
 def test_fuzz_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes, ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"fuzz{ending}"
     path.write_bytes(content)
-    read_or_refuse(path)
+    assert_read_or_refused(path)
 
 
 words = st.sampled_from(
@@ -268,7 +268,7 @@ words = st.sampled_from(
 def test_fuzz_words(tmp_path_factory: pytest.TempPathFactory, pieces: list[str], glue: str, ending: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"words{ending}"
     path.write_text(glue.join(pieces))
-    read_or_refuse(path)
+    assert_read_or_refused(path)
 
 
 values = st.recursive(
@@ -290,7 +290,7 @@ values = st.recursive(
 def test_fuzz_json(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     path = tmp_path_factory.getbasetemp() / "values.json"
     path.write_text(json.dumps(value))
-    read_or_refuse(path)
+    assert_read_or_refused(path)
 
 
 @settings(max_examples=150, deadline=None)
@@ -304,7 +304,7 @@ def test_fuzz_binary_by_flipping_bytes(
     cut = data.draw(st.integers(0, len(content)))
     path = tmp_path_factory.getbasetemp() / ("flipped.npy" if base is GOOD_NPY else "flipped.npz")
     path.write_bytes(content[:cut] if data.draw(st.booleans()) else content)
-    read_or_refuse(path)
+    assert_read_or_refused(path)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64, np.float16, np.float32, np.longdouble, ">i4", ">f8"])

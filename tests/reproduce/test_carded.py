@@ -8,6 +8,7 @@ import pytest
 
 from icdc.data.standard import standard_set
 from icdc.outcomes import OutcomeFile
+from icdc.reproduce import methods
 from icdc.reproduce import session as session_module
 from icdc.reproduce.carded import from_card
 from icdc.reproduce.methods import PLAIN_LAST
@@ -65,6 +66,15 @@ def test_the_same_measurement_is_found(spec: str, gap: float, words: str) -> Non
 def test_another_measurement_is_not(spec: str, samples: int, instances: int | None) -> None:
     data = DATA if instances is None else DATA.first(instances)
     assert from_card(CARD, Row("pmsp-20x3", "ours", spec, samples, "pmsp"), data, make_solver(spec)) is None  # type: ignore[arg-type]
+
+
+def test_a_last_sample_is_not_drawn_by_warm_reverse_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert methods.last_of("trained-by-someone") == methods.LAST
+    monkeypatch.setattr(methods, "card_of", lambda name: CARD)
+    assert methods.last_of("pmsp") == PLAIN_LAST
+    cool = [{"samples": 8, "options": {"temperature": 1.0}}]
+    monkeypatch.setattr(methods, "card_of", lambda name: {**CARD, "solving": cool})
+    assert methods.last_of("pmsp") == methods.LAST
 
 
 def test_only_where_cards_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

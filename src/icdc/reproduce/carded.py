@@ -46,7 +46,7 @@ def _summary(result: Mapping[str, Any], row: Row, dataset: Dataset) -> Summary:
         symmetric_gap=result["symmetric_gap"],
         optimal=result["optimal"],
         feasible=result["feasible"],
-        below=0,
+        below=result.get("below", 0),  # older cards do not tell
         seconds=result["seconds"],
         seconds_per_instance=result["seconds"] / result["instances"],
         device=result["device"],

@@ -56,9 +56,12 @@ PLAIN_LAST = "reverse=independent,order=rule,temperature=1.0,reverse_temperature
 def last_of(model: str) -> str:
     """Return the options for the last solution of a model's trajectories alone.
 
-    What the card of `pmsp` advises is for the best of all that is decoded on the way, and far too warm for one sample.
+    Where its card advises warm reverse steps, those are for the best of all that is decoded on the way, and far too
+    warm for one sample.
     """
-    return PLAIN_LAST if model == "pmsp" else LAST
+    advice = card_of(model).get("solving", []) if model in available() else []
+    warm = any(entry["options"].get("reverse_temperature") for entry in advice)
+    return PLAIN_LAST if warm else LAST
 
 
 def problem_of(dataset: str) -> str:
