@@ -1,7 +1,10 @@
 # Everything from a fresh clone, with only Python 3.11+ and make.
 #   make solve   install, then solve the example instances with the shipped models
 #   make test    install with the developer's tools, then lint and run the tests (what CI runs)
+#   make mutants break the code in known ways, in a copy, and see that a test notices each
 #   make lint    ruff and mypy          make format   let ruff rewrite the files
+#   make results measure every table of the paper and write the pages (QUICK=1: two instances, to see that it works)
+#   make pages   write docs/results.md, docs/models.md, the README's table and the figures from docs/results/*.csv
 #   make clean   remove the virtual environment and caches
 
 PYTHON ?= python3
@@ -10,7 +13,7 @@ WORKERS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: solve test lint format clean
+.PHONY: solve test mutants lint format results pages clean
 .DEFAULT_GOAL := solve
 
 solve: $(VENV)/.installed
@@ -18,6 +21,9 @@ solve: $(VENV)/.installed
 
 test: lint
 	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
+
+mutants: $(VENV)/.installed-dev
+	$(BIN)/python tests/mutants/run.py -j $(WORKERS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -27,6 +33,13 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Goes on where it was; rows whose model is missing are listed with the command that trains it.
+results: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments all $(if $(QUICK),--quick --out build/quick-results,pages)
+
+pages: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments pages
 
 # The stamps make a second run start at once; a change of either file installs again.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python

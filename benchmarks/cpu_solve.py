@@ -1,13 +1,15 @@
 """Seconds, CPU seconds and peak memory of whole commands without a GPU, from the call to the end of the process.
 
-    python benchmarks/cpu_solve.py                           # prints a table
-    python benchmarks/cpu_solve.py --out docs/anytime.md     # and puts it at the end of that page
+    python benchmarks/cpu_solve.py                                     # prints the rows
+    python benchmarks/cpu_solve.py --out docs/results/commands.csv     # and writes them
 
-Imports, reading the file, loading the model and checking the answer are all in it. `benchmarks/anytime.py` writes the
-page anew, without this table: run this after it.
+Imports, reading the file, loading the model and checking the answer are all in it. One run each, on two cores; where
+the load that is printed first is not near 0, others had a share of them, and the CPU seconds say more.
 """
 
 import argparse
+import csv
+import io
 import json
 import os
 import subprocess
@@ -19,10 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from icdc.data.standard import standard_set
+from icdc.io.files import write_atomically
+from icdc.io.standard import standard_set
 
 CORES = 2
-HEADING = "## Whole commands"
+COLUMNS = ("instance", "model", "samples", "seconds", "cpu_seconds", "peak_mib", "gap")
 CASES = [("atsp-20", None), ("atsp-50", None), ("atsp-100", 100), ("pmsp-50x5", None)]
 """Standard sets whose first instance is solved, with the number of samples; None leaves it to the command."""
 
@@ -51,7 +54,7 @@ def run(command: list[str]) -> Run:
     return Run(json.loads(answer), wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def measure(name: str, samples: int | None, more: list[str]) -> str:
+def measure(name: str, samples: int | None, more: list[str]) -> list[str]:
     """Solve the first instance of a standard set, and return a row of the table."""
     dataset = standard_set(name)
     (matrix,) = dataset.arrays.values()
@@ -64,14 +67,14 @@ def measure(name: str, samples: int | None, more: list[str]) -> str:
     gap = "–"
     if dataset.reference is not None:
         gap = f"{100 * (made.answer['objective'] / float(dataset.reference[0]) - 1):.2f}"
-    numbers = f"{made.wall:.1f} | {made.cpu:.1f} | {made.memory:.0f} | {gap}"
-    return f"| {name}[0] | {made.answer['model']} | {made.answer['samples']} | {numbers} |"
+    numbers = [f"{made.wall:.1f}", f"{made.cpu:.1f}", f"{made.memory:.0f}", gap]
+    return [f"{name}[0]", str(made.answer["model"]), str(made.answer["samples"]), *numbers]
 
 
 def main() -> None:
-    """Measure every case and print the table."""
+    """Measure every case, print the rows and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="a Markdown page to end with the table")
+    parser.add_argument("--out", type=Path, help="a CSV file to write")
     parser.add_argument("--case", action="append", help="only this set, as NAME or NAME:SAMPLES; may be repeated")
     parser.add_argument("more", nargs="*", help="further options of icdc solve, after --")
     options = parser.parse_args()
@@ -81,24 +84,15 @@ def main() -> None:
         cases = [(name, int(samples) if samples else None) for name, _, samples in split]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    lines = [
-        HEADING,
-        "",
-        "Made by `python benchmarks/cpu_solve.py`: `icdc solve` from the call to the end of the process, with imports,",
-        f"loading and checking, on {cores} cores of a machine with {os.cpu_count()}, without a GPU. One run each; load",
-        f"average when it began: {load:.1f}. Where that is not near 0, others had a share of the cores: then the CPU",
-        "seconds say more. Solving keeps both cores busy, imports and loading (about 2 of the CPU seconds) only one.",
-        "",
-        "| instance | model | samples | seconds | CPU seconds | peak MiB | gap % |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    print("\n".join(lines), flush=True)
+    print(f"{cores} of {os.cpu_count()} cores, load {load:.1f}", *COLUMNS, flush=True)
+    rows = []
     for name, samples in cases:
-        lines.append(measure(name, samples, options.more))
-        print(lines[-1], flush=True)
+        rows.append(measure(name, samples, options.more))
+        print(*rows[-1], flush=True)
     if options.out is not None:
-        before = options.out.read_text().partition(HEADING)[0].rstrip() if options.out.exists() else ""
-        options.out.write_text((before + "\n\n" if before else "") + "\n".join(lines) + "\n")
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([COLUMNS, *rows])
+        write_atomically(options.out, buffer.getvalue(), make_folder=True)
 
 
 if __name__ == "__main__":

@@ -15,25 +15,24 @@ from pathlib import Path
 
 import torch
 
-from icdc.training import parse_override
-from icdc.training.methods import load_run, make_trainer
+from icdc.training import load_config, make_trainer, parse_override
 
 
 def milliseconds(preset: str, settings: list[str], device: str, repeats: int) -> dict[str, object]:
     """Set a run up as training does, and time rounds at three places of its schedules."""
     begin = time.perf_counter()
-    trainer = make_trainer(load_run(preset, dict(map(parse_override, settings))), device=device)
-    trainer._set_up({})
-    trainer._round(0, 0.0)
-    trainer._synchronise()
+    trainer = make_trainer(load_config(preset, dict(map(parse_override, settings))), device=device)
+    trainer.set_up()
+    trainer.round(0, 0.0)
+    trainer.synchronise()
     set_up = time.perf_counter() - begin
     places = []
     for fraction in (0.05, 0.5, 0.95):
         times = []
         for number in range(repeats):
             begin = time.perf_counter()
-            trainer._round(number, fraction)
-            trainer._synchronise()
+            trainer.round(number, fraction)
+            trainer.synchronise()
             times.append(1e3 * (time.perf_counter() - begin))
         places.append(statistics.median(times))
     hardware = torch.cuda.get_device_name() if trainer.device.type == "cuda" else "CPU"

@@ -3,8 +3,8 @@
     python benchmarks/train_step.py --preset atsp-20 [--set cloning.batch=512] [--variants eager,captured]
 
 A variant joins words by "+": `captured` (the steps, as CUDA graphs), `unfused` (without kernels of our own, plain
-operations instead), `nodes` (kernels of our own for nodes, too, where there are gradients), `compiled` (the layers;
-only where no kernels of our own take their place); `eager` is none of them.
+operations instead), `compiled` (the layers; only where no kernels of our own take their place); `eager` is none of
+them.
 
 Bytes a step must move are counted for the edge tensors of the network, which are nearly all of it: forward, every
 layer reads and writes its edge state once; backward, it reads both again with the gradient of the output and
@@ -17,13 +17,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from icdc.model import pick_device
-from icdc.networks import fused, fused_nodes
-from icdc.training import Trainer, TrainingConfig, load_config, parse_override
+from icdc.kernels import without_triton
+from icdc.models.base import pick_device
+from icdc.training import Trainer, TrainingConfig, parse_override
+from icdc.training.presets import build_config, read_settings
 
 
 def milliseconds(step: Callable[[], None], device: torch.device, repeats: int) -> float:
@@ -65,16 +68,15 @@ def measure(config: TrainingConfig, variant: str, device: str, repeats: int) -> 
     """Build a trainer of one variant, and time its steps."""
     begin = time.perf_counter()
     words = set(variant.split("+"))
-    fused.ENABLED, fused_nodes.WITH_GRADIENTS = "unfused" not in words, "nodes" in words
     trainer = Trainer(config, device=device, capture="captured" in words, compile_network="compiled" in words)
-    trainer._set_up({})
-    recorded = trainer.recorded[0]
-    for step in (recorded.draw, recorded.make_targets, recorded.clone):
-        step()
+    trainer.set_up()
+    steps, run = trainer.steps[0], trainer.graphs.run
+    for step in (steps.draw, steps.make_targets, steps.clone):
+        run(step)
     set_up = time.perf_counter() - begin
     times = {"set-up s": set_up}
     for name in ("draw", "make_targets", "improve", "clone"):
-        times[name] = milliseconds(getattr(recorded, name), trainer.device, repeats)
+        times[name] = milliseconds(partial(run, getattr(steps, name)), trainer.device, repeats)
     return times
 
 
@@ -84,18 +86,17 @@ def profile(config: TrainingConfig, variant: str, most: int = 25) -> None:
     from torch.profiler import profile as watch
 
     words = set(variant.split("+"))
-    fused.ENABLED, fused_nodes.WITH_GRADIENTS = "unfused" not in words, "nodes" in words
     trainer = Trainer(config, device="cuda", capture="captured" in words, compile_network="compiled" in words)
-    trainer._set_up({})
-    recorded = trainer.recorded[0]
-    recorded.draw()
-    recorded.make_targets()
+    trainer.set_up()
+    steps, run = trainer.steps[0], trainer.graphs.run
+    run(steps.draw)
+    run(steps.make_targets)
     for name in ("clone", "make_targets"):
-        step = getattr(recorded, name)
-        step()
+        step = getattr(steps, name)
+        run(step)
         torch.cuda.synchronize()
         with watch(activities=[ProfilerActivity.CUDA]) as seen:
-            step()
+            run(step)
             torch.cuda.synchronize()
         kernels = sorted(seen.key_averages(), key=lambda kernel: -kernel.device_time_total)
         total = sum(kernel.device_time_total for kernel in kernels)
@@ -109,24 +110,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="atsp-20")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--variants", default="eager+unfused,eager,captured+unfused,captured,captured+nodes")
+    parser.add_argument("--variants", default="eager+unfused,eager,captured+unfused,captured")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--profile", metavar="VARIANT", help="instead, print where the time of one variant goes (GPU)")
     options = parser.parse_args()
-    config = load_config(options.preset, dict(map(parse_override, options.set)))
+    config = build_config(TrainingConfig, read_settings(options.preset, dict(map(parse_override, options.set))))
     if options.profile:
-        profile(config, options.profile)
+        with without_triton() if "unfused" in options.profile else nullcontext():
+            profile(config, options.profile)
         return
     device = pick_device(options.device)
     speed = bandwidth(device)
     rows, columns = 0, 0
     lines = []
     for variant in options.variants.split(","):
-        times = measure(config, variant, options.device, options.repeats)
+        with without_triton() if "unfused" in variant else nullcontext():
+            times = measure(config, variant, options.device, options.repeats)
         if not rows:
-            from icdc.problems import get_problem
+            from icdc.problems.registry import get_problem
 
             rows, columns = get_problem(config.problem).shape(config.sizes[0])
         least = clone_bytes(config, rows, columns, 2 if device.type == "cuda" else 4)

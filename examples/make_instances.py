@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from icdc.data import write_atomically
-from icdc.data.tsplib import format_tsplib
-from icdc.problems import Atsp, Pmsp
+from icdc import Atsp, Pmsp
+from icdc.io import write_atomically
+from icdc.io.tsplib import format_tsplib
 
 
 def main(folder: Path) -> None:

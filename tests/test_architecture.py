@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,36 +17,20 @@ PACKAGE = Path(icdc.__file__).parent
 # folder of icdc/; "icdc" is the package itself (its version and its lazily imported public names).
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "files": {"errors"},
-    "fused_noise": set(),
-    "noise": {"fused_noise"},
-    "fused_decoding": {"fused_noise"},
-    "fused_totals": {"fused_noise"},
-    "bounds": set(),
-    "rules": {"fused_decoding"},
-    "problem": {"noise", "rules", "errors", "fused_totals"},
-    "decoding": {"noise", "rules"},
-    "diffusion": {"noise", "errors"},
-    "networks": {"problem", "errors"},
-    "problems": {"problem", "rules", "noise", "errors", "bounds"},
-    "sampling": {"problem", "decoding", "diffusion", "noise", "errors"},
-    "conformance": {"problem", "decoding", "rules", "noise", "errors"},
-    "trained": {"icdc", "problem", "problems", "errors", "files"},
-    "model": {"problem", "problems", "networks", "diffusion", "sampling", "noise", "errors", "trained"},
-    "solver": {"problem", "errors"},
-    "solvers": {"solver", "errors"},
-    "baselines": {"problem", "problems", "rules", "decoding", "noise", "bounds", "solver", "errors", "data"},
-    "data": {"icdc", "problem", "problems", "solver", "solvers", "errors", "files", "bounds", "noise"},
+    "kernels": set(),
+    "plots": {"errors"},
+    "problems": {"plots", "kernels", "errors"},
+    "diffusion": {"problems", "kernels", "errors"},
+    "networks": {"problems", "kernels", "errors"},
+    "io": {"problems", "plots", "errors"},
+    "conformance": {"problems", "io", "kernels", "errors"},
+    "models": {"icdc", "problems", "networks", "kernels", "diffusion", "io", "errors"},
+    "solving": {"icdc", "problems", "diffusion", "models", "kernels", "io", "errors"},
+    "baselines": {"problems", "diffusion", "models", "solving", "kernels", "errors"},
+    "training": {"problems", "diffusion", "models", "solving", "kernels", "io", "errors"},
+    "evaluation": {"problems", "solving", "io", "errors"},
 }
-# Parts that put others together say only what they must not know.
-FORBIDDEN: dict[str, set[str]] = {
-    "solving": {"training", "learned", "baselines", "evaluation", "plots", "conformance"},
-    "training": {"solving", "learned", "baselines", "evaluation", "plots", "conformance"},
-    "learned": {"baselines", "data", "diffusion", "evaluation", "plots", "conformance"},
-    "plots": {"training", "networks", "baselines", "model"},
-    "evaluation": {"training", "networks", "conformance"},
-}
-LEAVES = {"cli", "serve", "reproduce", "__main__"}
+LEAVES = {"cli", "__main__"}
 
 
 def part_of(path: Path) -> str:
@@ -58,7 +43,7 @@ def imports_of(path: Path) -> set[str]:
     """Return the parts of the package that a file imports anywhere, without those it only names for types."""
     package = ["icdc", *path.relative_to(PACKAGE).parts[:-1]]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _run(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -73,6 +58,14 @@ def imports_of(path: Path) -> set[str]:
                 known = len(parts) > 1 and any((PACKAGE / (parts[1] + end)).exists() for end in (".py", ""))
                 found.add(parts[1] if known else "icdc")
     return found - {part_of(path)}
+
+
+def _run(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield every node but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            yield node
+            yield from _run(node)
 
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py"))
@@ -94,10 +87,12 @@ def test_the_reader_of_imports_sees_them_all(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "noise.py").touch()
     (tmp_path / "problems").mkdir()
     (tmp_path / "training").mkdir()
+    (tmp_path / "diffusion").mkdir()
     file = tmp_path / "training" / "steps.py"
     file.write_text(
         "import icdc.problems.atsp\nfrom .. import noise, __version__\nfrom . import own\n"
-        "def f():\n    from ..problems import x\n    from icdc.noise import y\n    import torch\n"
+        "def f():\n    from ..problems import x\n    from icdc.kernels import y\n    import torch\n"
+        "if TYPE_CHECKING:\n    from ..diffusion import z\n"
     )
     monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
     assert imports_of(file) == {"problems", "noise", "icdc"}
@@ -111,16 +106,9 @@ def test_the_core_knows_only_what_is_below_it(part: str) -> None:
     assert not extra, f"{part} must not import these: {extra}"
 
 
-@pytest.mark.parametrize("part", sorted(FORBIDDEN))
-def test_what_puts_the_core_together_keeps_to_its_side(part: str) -> None:
-    """Training and solving do not import each other, and neither knows baselines, plots or evaluation."""
-    wrong = {target: file for target, file in arrows(part).items() if target in FORBIDDEN[part]}
-    assert not wrong, f"{part} must not import these: {wrong}"
-
-
 @pytest.mark.parametrize("part", [part for part in PARTS if part not in LEAVES])
 def test_nobody_imports_the_leaves(part: str) -> None:
-    """The command line, the server and the reproduction of tables are imported by nobody."""
+    """The command line is imported by nobody."""
     wrong = {target: file for target, file in arrows(part).items() if target in LEAVES}
     assert not wrong, f"{part} must not import these: {wrong}"
 
@@ -142,8 +130,40 @@ def test_the_networks_take_only_dataclasses_from_the_contract() -> None:
     for path in FILES:
         if part_of(path) == "networks":
             for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.module == "problem":
+                if isinstance(node, ast.ImportFrom) and node.module == "problems.contract":
                     assert {alias.name for alias in node.names} <= {"Features", "FeatureSizes"}, path
+
+
+def test_nobody_but_the_problems_names_a_problem() -> None:
+    """Whatever depends on the problem at hand is asked of it; only the public names of the package list them."""
+    concrete = {"Atsp", "Pmsp", "Navigation", "TourProblem", "atsp", "pmsp", "navigation", "tours"}
+    for path in FILES:
+        if part_of(path) not in ("problems", "icdc"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom):
+                    words = {alias.name for alias in node.names} | set((node.module or "").split("."))
+                    assert not words & concrete, path
+
+
+def test_only_the_kernels_know_of_implementations() -> None:
+    """Nobody else imports triton, looks for it, or takes anything of the kernels but their operations."""
+    asking = re.compile(r"\btriton\b(?!\(\))|is_cuda|get_device_capability|TRITON_")
+    for path in FILES:
+        text = path.read_text()
+        if part_of(path) != "kernels":
+            assert not asking.search(text), path
+            assert not re.search(r"from \.+kernels\.|import icdc\.kernels\.", text), path
+
+
+def test_triton_waits_until_it_is_needed() -> None:
+    """Operations import their Triton kernels where they call them, never at the top of a module."""
+    for path in FILES:
+        if part_of(path) == "kernels" and not path.stem.startswith("triton_"):
+            top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+            names = {alias.name for node in top for alias in node.names}
+            modules = {getattr(node, "module", None) or "" for node in top}
+            known = {file.stem for file in path.parent.glob("triton_*.py")} | {"triton"}
+            assert not (names | modules) & known, path
 
 
 def test_importing_the_package_is_light() -> None:

@@ -9,23 +9,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from icdc.conformance import assert_conforms, check_conformance
-from icdc.diffusion import DiffusionConfig
+from icdc.diffusion.process import DiffusionConfig
+from icdc.diffusion.sampler import SamplingOptions, generate
 from icdc.errors import InputError, UsageError
-from icdc.model import Model, ModelConfig
-from icdc.networks import NetworkConfig
-from icdc.noise import Noise, fold, root_key
-from icdc.problem import Arrays, Features, FeatureSizes, Instances, Problem, Size, to_tensors
-from icdc.problems import Atsp, Navigation, Pmsp
-from icdc.rules import HamiltonianCycle, OneColumnPerRow, State
-from icdc.sampling import SamplingOptions, Task, generate
+from icdc.kernels import Noise, fold, root_key
+from icdc.models.diffusion import Model, ModelConfig
+from icdc.networks.network import NetworkConfig
+from icdc.problems.atsp import Atsp
+from icdc.problems.contract import Arrays, Features, FeatureSizes, Instances, Problem, Size, picked, to_tensors
+from icdc.problems.instance import Instance
+from icdc.problems.navigation import Navigation
+from icdc.problems.pmsp import Pmsp
+from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, State
+from icdc.problems.task import Task
 
 
 def example(name: str) -> Any:
     """Import a file of examples/ as a user's module."""
-    path = Path(__file__).parent.parent / "examples" / f"{name}.py"
+    path = Path(__file__).parents[1] / "examples" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -62,7 +67,7 @@ def test_the_example_can_be_sampled_and_refuses_bad_input() -> None:
     task = Task(problem, batch)
     keys = fold(root_key(0), torch.arange(5))
     with torch.no_grad():
-        predict = model.predictor(task, Noise(keys))
+        predict = model.predict(model.encode(task.features(), Noise(keys)), task.density)
         made = generate(predict, task, model.diffusion, Noise(keys).spawn(8), SamplingOptions(4))
     assert problem.feasible(batch, made.choice).all()
     with pytest.raises(InputError, match="no machine"):
@@ -248,6 +253,82 @@ class Crashes(Pmsp):
         raise ZeroDivisionError("oops")
 
 
+class ForbidsQuietly(Pmsp):
+    """Promises that everything is allowed, and allows the first machine for the first job only."""
+
+    structure = "makespan"
+
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        return super().feasible(instances, choice) & (choice[..., 0] == 0)
+
+
+class SumOfLoads(Pmsp):
+    """Promises a makespan and costs the sum of all times."""
+
+    structure = "makespan"
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return picked(instances["durations"], choice).sum(-1)
+
+
+class OtherTravel(Atsp):
+    """Promises the length of a tour and tells solvers the way back."""
+
+    structure = "tour"
+
+    def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
+        return super().cost_matrix(arrays).transpose(0, 2, 1)
+
+
+class OpenPath(Atsp):
+    """Promises that a tour comes home, and does not charge for it."""
+
+    structure = "tour"
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        steps = picked(self.travel(instances), choice)
+        return steps.sum(-1) - steps.amax(-1)
+
+
+class NoMatrix(Pmsp):
+    structure = "makespan"
+
+    def cost_matrix(self, arrays: Arrays) -> Any:
+        return None
+
+
+class MatrixOnItsSide(Pmsp):
+    def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
+        return super().cost_matrix(arrays).transpose(0, 2, 1)
+
+
+class Speechless(Pmsp):
+    def describe_size(self, size: Size) -> str:
+        return ""
+
+
+class OneLongText(Pmsp):
+    def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
+        return ["first\nsecond"]
+
+
+class CannotDraw(Pmsp):
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Any:
+        raise ZeroDivisionError("no paper")
+
+
+class WordsOfAnArray(Pmsp):
+    row_words = ("duration", "durations")
+
+
+class CommaInAWord(Pmsp):
+    column_words = ("machine, or nothing", "machines")
+
+
+class NoTour(Pmsp):
+    solution_is_tour = True
+
+
 @pytest.mark.parametrize(
     ("problem", "check", "words"),
     [
@@ -284,6 +365,18 @@ class Crashes(Pmsp):
         (TextSolution(), "a solution reads back", "plain integers"),
         (Swapped(), "instances are drawn", "size returns"),
         (Crashes(), "costs are finite", "ZeroDivisionError: oops"),
+        (ForbidsQuietly(), "cost_matrix and structure", "other solutions than 'makespan'"),
+        (SumOfLoads(), "cost_matrix and structure", "other costs than 'makespan'"),
+        (OtherTravel(), "cost_matrix and structure", "other costs than 'tour'"),
+        (OpenPath(), "cost_matrix and structure", "other costs than 'tour'"),
+        (NoMatrix(), "cost_matrix and structure", "needs a cost_matrix"),
+        (MatrixOnItsSide(), "cost_matrix and structure", "shape (3, 3, 5)"),
+        (Speechless(), "an answer can be", "not a phrase"),
+        (OneLongText(), "an answer can be", "not a list of lines"),
+        (CannotDraw(), "an answer can be", "no paper"),
+        (WordsOfAnArray(), "an answer can be", "'durations' is an array and the word"),
+        (CommaInAWord(), "a solution file", "solution.csv cannot be read back"),
+        (NoTour(), "a solution file", "does not list every item once"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Problem) else None,
 )
@@ -299,7 +392,7 @@ def test_broken_problems_are_caught(problem: Problem, check: str, words: str) ->
 def test_a_sound_problem_passes_every_check() -> None:
     """The kit reports each check once, and nothing wrong."""
     findings = check_conformance(Pmsp(), (3, 2))
-    assert len({finding.check for finding in findings}) == len(findings) >= 16
+    assert len({finding.check for finding in findings}) == len(findings) >= 19
     assert all(finding.wrong is None for finding in findings)
 
 

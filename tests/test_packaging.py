@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import icdc
-from icdc.data import read_instances
+from icdc.io import read_instances
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -62,3 +62,9 @@ def test_the_examples_are_what_their_script_makes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["README.md", "LICENSE", "CITATION.cff", "CONTRIBUTING.md", ".ci/run", "Makefile"])
 def test_files_people_look_for(name: str) -> None:
     assert (ROOT / name).stat().st_size > 0
+
+
+def test_every_public_name_leads_somewhere() -> None:
+    assert set(icdc.__all__) == {*icdc._HOMES, "__version__"}
+    for name in icdc.__all__:
+        assert getattr(icdc, name) is not None

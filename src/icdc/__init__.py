@@ -9,49 +9,105 @@ Names are imported when they are first used, so that `import icdc` costs nothing
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+# Read when torch is loaded: threads that wait sleep instead of spinning, which on a machine that is busy with something
+# else makes small networks many times faster. A value that is set already stays; so import icdc before torch.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 _HOMES = {
     "solve": "icdc.solving.api",
+    "solve_many": "icdc.solving.api",
+    "UnfamiliarWarning": "icdc.solving.api",
+    "Answer": "icdc.solving.answer",
+    "Solver": "icdc.solving.solver",
     "train": "icdc.training.api",
-    "finetune": "icdc.finetuning",
-    "load": "icdc.model",
-    "Model": "icdc.model",
-    "Problem": "icdc.problem",
-    "Rule": "icdc.rules",
-    "OneColumnPerRow": "icdc.rules",
-    "HamiltonianCycle": "icdc.rules",
+    "finetune": "icdc.training.finetuning",
+    "load": "icdc.models.diffusion",
+    "Model": "icdc.models.diffusion",
+    "Problem": "icdc.problems",
+    "Features": "icdc.problems",
+    "FeatureSizes": "icdc.problems",
+    "Rule": "icdc.problems",
+    "OneColumnPerRow": "icdc.problems",
+    "HamiltonianCycle": "icdc.problems",
+    "Pmsp": "icdc.problems",
+    "Atsp": "icdc.problems",
+    "Navigation": "icdc.problems",
+    "TourProblem": "icdc.problems",
+    "Instance": "icdc.problems",
+    "picked": "icdc.problems.contract",
+    "totals_by_column": "icdc.problems.contract",
+    "checked_matrix": "icdc.problems.matrices",
+    "assert_conforms": "icdc.conformance",
+    "InputError": "icdc.errors",
+    "UsageError": "icdc.errors",
     "DiffusionSolver": "icdc.solving",
-    "make_solver": "icdc.solvers",
+    "make_solver": "icdc.solving.registry",
     "get_problem": "icdc.problems",
 }
 
 if TYPE_CHECKING:
-    from .finetuning import finetune
-    from .model import Model, load
-    from .problem import Problem
-    from .problems import get_problem
-    from .rules import HamiltonianCycle, OneColumnPerRow, Rule
-    from .solvers import make_solver
+    from .conformance import assert_conforms
+    from .errors import InputError, UsageError
+    from .models.diffusion import Model, load
+    from .problems import (
+        Atsp,
+        Features,
+        FeatureSizes,
+        HamiltonianCycle,
+        Instance,
+        Navigation,
+        OneColumnPerRow,
+        Pmsp,
+        Problem,
+        Rule,
+        TourProblem,
+        get_problem,
+    )
+    from .problems.contract import picked, totals_by_column
+    from .problems.matrices import checked_matrix
     from .solving import DiffusionSolver
-    from .solving.api import solve
+    from .solving.answer import Answer
+    from .solving.api import UnfamiliarWarning, solve, solve_many
+    from .solving.registry import make_solver
+    from .solving.solver import Solver
     from .training.api import train
+    from .training.finetuning import finetune
 
 __all__ = [
+    "Answer",
+    "Atsp",
     "DiffusionSolver",
+    "FeatureSizes",
+    "Features",
     "HamiltonianCycle",
+    "InputError",
+    "Instance",
     "Model",
+    "Navigation",
     "OneColumnPerRow",
+    "Pmsp",
     "Problem",
     "Rule",
+    "Solver",
+    "TourProblem",
+    "UnfamiliarWarning",
+    "UsageError",
     "__version__",
+    "assert_conforms",
+    "checked_matrix",
     "finetune",
     "get_problem",
     "load",
     "make_solver",
+    "picked",
     "solve",
+    "solve_many",
+    "totals_by_column",
     "train",
 ]
 

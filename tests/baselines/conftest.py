@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from icdc.problem import Arrays, Problem, to_tensors
-from icdc.problems import get_problem
+from icdc.problems.contract import Arrays, Problem, to_tensors
+from icdc.problems.registry import get_problem
 
 
 def best_makespan(durations: NDArray[Any]) -> Any:

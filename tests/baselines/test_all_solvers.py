@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from icdc.errors import UsageError
-from icdc.evaluation import check_solutions
-from icdc.problem import Arrays, Problem
-from icdc.problems import get_problem
-from icdc.solver import Results, Solver
-from icdc.solvers import SOLVERS, make_solver
+from icdc.problems.contract import Arrays, Problem
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import SOLVERS, make_solver
+from icdc.solving.solver import Results, Solver
+from icdc.solving.verify import judge
 
 QUICK = {"ga": "ga:iterations=20", "pso": "pso:iterations=20", "routing": "routing:seconds=0.02",
          "pyvrp": "pyvrp:iterations=30"}  # fmt: skip
@@ -51,7 +51,7 @@ def test_answers_are_feasible_and_never_better_than_the_optimum(
     results = solver.solve(problem, arrays, samples=2, seed=3)
     optimum = brute_force(problem, arrays)
     slack = 1e-9 * np.maximum(1.0, np.abs(optimum))
-    cost, feasible = check_solutions(problem, arrays, results.choice)
+    feasible, cost = judge(problem, arrays, results.choice)
     assert feasible.all()
     assert close(cost, results.cost)
     assert (cost >= optimum - slack).all()
@@ -102,7 +102,7 @@ def test_the_time_limit_of_a_batch_is_kept_and_answers_stay_feasible(name: str) 
     started = time.perf_counter()
     results = solver.solve(problem, arrays, time_limit=0.6)
     assert time.perf_counter() - started < 6.0
-    assert check_solutions(problem, arrays, results.choice)[1].all()
+    assert judge(problem, arrays, results.choice)[0].all()
     assert (results.bound <= results.cost).all()
 
 
@@ -110,7 +110,7 @@ def test_with_no_time_at_all_there_is_still_an_answer() -> None:
     for problem, size in ((get_problem("atsp"), (12,)), (get_problem("pmsp"), (12, 3))):
         arrays = problem.sample(4, size, np.random.default_rng(4))
         results: Results = make_solver("cpsat").solve(problem, arrays, time_limit=1e-9)
-        assert check_solutions(problem, arrays, results.choice)[1].all()
+        assert judge(problem, arrays, results.choice)[0].all()
         assert not results.proven.any()
 
 

@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 
 from icdc.baselines.formulations import LinearModel, mtz_model, read_schedule, read_tour, sequencing_model
-from icdc.baselines.integers import as_integers
-from icdc.problem import Arrays, Problem
-from icdc.problems import get_problem
-from icdc.solvers import make_solver
+from icdc.baselines.support import as_integers
+from icdc.problems.contract import Arrays, Problem
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import make_solver
 
 FEW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BruteForce = Callable[[Problem, Arrays], NDArray[np.float64]]

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 
-from icdc.baselines.dynamic import load_tables, read_schedule
-from icdc.data.standard import standard_set
+from icdc.baselines.dynamic_programming import load_tables, read_schedule
 from icdc.errors import UsageError
-from icdc.evaluation import check_solutions
-from icdc.problem import Arrays, Problem
-from icdc.problems import get_problem
-from icdc.solvers import make_solver
+from icdc.io.standard import standard_set
+from icdc.problems.contract import Arrays, Problem
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import make_solver
+from icdc.solving.verify import judge
 
 SOME = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BruteForce = Callable[[Problem, Arrays], NDArray[np.float64]]
@@ -65,7 +65,7 @@ def test_they_reach_the_proven_optima_of_the_standard_sets(solver: str, name: st
     assert results.proven.all()
     assert dataset.reference is not None
     assert np.allclose(results.cost, dataset.reference, rtol=1e-12)
-    assert check_solutions(dataset.problem, dataset.arrays, results.choice)[1].all()
+    assert judge(dataset.problem, dataset.arrays, results.choice)[0].all()
 
 
 @pytest.mark.parametrize(("solver", "problem", "size"), [("branch", "atsp", (20,)), ("dp", "pmsp", (20, 4))])
@@ -90,7 +90,7 @@ def test_branching_that_is_cut_off_says_so(limits: dict[str, float]) -> None:
     results = solver.solve(problem, arrays, time_limit=limits.get("time_limit"))
     assert time.perf_counter() - started < 5.0
     assert not results.proven.any()
-    assert check_solutions(problem, arrays, results.choice)[1].all()
+    assert judge(problem, arrays, results.choice)[0].all()
     assert (results.bound < results.cost).all()
     lower = problem.lower_bound(arrays)
     assert lower is not None
@@ -109,7 +109,7 @@ def test_dynamic_programming_without_time_is_not_a_proof() -> None:
     arrays = problem.sample(4, (20, 4), np.random.default_rng(3))
     results = make_solver("dp").solve(problem, arrays, time_limit=1e-4)
     assert not results.proven.any()
-    assert check_solutions(problem, arrays, results.choice)[1].all()
+    assert judge(problem, arrays, results.choice)[0].all()
     assert (results.bound <= results.cost).all()
 
 

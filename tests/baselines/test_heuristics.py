@@ -5,12 +5,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from icdc.baselines.construction import insertion_tours, nearest_neighbour_tours
-from icdc.baselines.population import makespans
-from icdc.baselines.scheduling import earliest_completion, longest_first_order, shortest_job_first
-from icdc.problem import to_tensors
-from icdc.problems import get_problem
-from icdc.solvers import make_solver
+from icdc.baselines.heuristics import (
+    earliest_completion,
+    insertion_tours,
+    longest_first_order,
+    nearest_neighbour_tours,
+    shortest_job_first,
+)
+from icdc.baselines.metaheuristics import makespans
+from icdc.problems.contract import to_tensors
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import make_solver
 
 
 def plain_shortest_job_first(times: NDArray[np.int64]) -> list[int]:

@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
-from icdc.data.standard import standard_set
 from icdc.errors import UsageError
-from icdc.problems import get_problem
-from icdc.solvers import make_solver
+from icdc.io.standard import standard_set
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import make_solver
 
 
 @pytest.mark.parametrize("name", ["ga", "pso"])

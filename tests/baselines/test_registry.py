@@ -2,18 +2,20 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import icdc
 from icdc.cli import run
 from icdc.errors import MissingExtraError, UsageError
-from icdc.problem import Problem
-from icdc.problems import get_problem
 from icdc.problems.atsp import Atsp
-from icdc.solvers import SOLVERS, make_solver, options_of
+from icdc.problems.contract import Problem
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import SOLVERS, make_solver, options_of
 
 
 def test_options_are_read_by_their_types() -> None:
@@ -66,7 +68,7 @@ def test_cplex_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_looking_around_imports_no_optional_package() -> None:
     program = (
-        "import sys, icdc.solvers as s, icdc.evaluation, icdc.reporting, icdc.data.standard\n"
+        "import sys, icdc.solving.registry as s, icdc.evaluation.evaluate, icdc.evaluation.report, icdc.io.standard\n"
         "[s.options_of(name) for name in s.SOLVERS if name != 'icdc']\n"
         "s.make_solver('cpsat'); s.make_solver('lkh'); s.make_solver('pyvrp')\n"
         "print([m for m in ('ortools', 'pyvrp', 'elkai', 'cplex') if m in sys.modules])"
@@ -76,9 +78,52 @@ def test_looking_around_imports_no_optional_package() -> None:
 
 
 def test_every_solver_describes_its_options() -> None:
-    for name in SOLVERS:
-        for option in options_of(name).values():
-            assert option.default is not option.empty, f"{name}: {option.name} has no default"
+    """All of them have a default: a name alone makes a solver."""
+    for name, entry in SOLVERS.items():
+        assert isinstance(options_of(name), dict)
+        if entry.extra is None or name != "cplex":
+            assert make_solver(name).name == name
+    assert {"steps", "decodes", "model", "refine", "device"} <= options_of("icdc").keys()
+    assert options_of("ga:iterations=5").keys() == options_of("ga").keys()
+
+
+OWN = """
+from dataclasses import dataclass
+import numpy as np
+from icdc.solving import Abilities, Found, Solver
+
+@dataclass(frozen=True)
+class First(Solver):
+    name = "first"
+    column: int = 0
+
+    def refusal(self, problem):
+        return None
+
+    def search(self, request):
+        return Found(np.full((request.count, request.shape[0]), self.column), 0.0)
+
+class Thing:
+    pass
+"""
+
+
+def test_a_solver_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By module:Class, with options behind a second colon; on the command line from the current folder, too."""
+    (tmp_path / "my_solvers.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    schedule = [[3, 9], [4, 1], [5, 7]]
+    assert icdc.solve(schedule, solver="my_solvers:First").objective == 12
+    assert icdc.solve(schedule, solver=make_solver("my_solvers:First:column=1")).objective == 17
+    assert icdc.solve(schedule, solver="my_solvers:First", column=1).objective == 17
+    for spec, words in (
+        ("my_solvers:Last", "has no class 'Last'"),
+        ("my_solvers:Thing", "not a subclass of icdc.Solver"),
+        ("no_such_module:First", "cannot import the solver"),
+        ("my_solvers:First:row=1", "has no option 'row'; choose from column"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            make_solver(spec)
 
 
 class WithForbiddenSteps(Atsp):

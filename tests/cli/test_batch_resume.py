@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from icdc.problems import get_problem
+from icdc.problems.registry import get_problem
 from icdc.solving.search import Search
+from icdc.solving.solver import Found, Request, Solver
 
 COUNT = 40
 
@@ -76,10 +78,8 @@ def test_a_killed_batch_loses_nothing(icdc: Any, batch: Path, models: dict[str, 
     command = ["solve", batch, "--model", models["atsp"], "--samples", 2, "--steps", 20, "--refine", 30]
     assert icdc(*command, "--out", whole).code == 0
     arguments = [str(word) for word in [*command, "--device", "cpu", "--out", killed]]
-    slow = (
-        "import torch, sys; torch.set_num_threads(1); from icdc.cli import batch, run; import icdc.cli.planner as p; "
-    )
-    slow += "p.LARGEST_JOB = 1; sys.exit(run(sys.argv[1:]))"
+    slow = "import torch, sys; torch.set_num_threads(1); from icdc.cli import run; import icdc.solving.diffusion as d; "
+    slow += "d.LARGEST_BATCH = 1; sys.exit(run(sys.argv[1:]))"
     process = subprocess.Popen([sys.executable, "-c", slow, *arguments], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (not killed.exists() or killed.read_bytes().count(b"\n") < 3):
@@ -142,12 +142,13 @@ def test_an_interrupted_batch_keeps_only_whole_answers(
     """Ctrl-C in the second job: the file has the first, and the second is solved in full later."""
     out = batch.with_name("answers.jsonl")
     command = ("solve", batch, *options(models), "--out", out)
-    monkeypatch.setattr("icdc.cli.planner.LARGEST_JOB", 8)
-    original, calls = Search.run, []
+    monkeypatch.setattr("icdc.solving.diffusion.LARGEST_BATCH", 8)
+    original = Search.run
+    calls: list[Found] = []
 
-    def run(self: Search, *arguments: Any) -> bool:
-        calls.append(original(self, *arguments))
-        return len(calls) == 2
+    def run(self: Search) -> Found:
+        calls.append(original(self))
+        return calls[-1]._replace(interrupted=len(calls) == 2)
 
     with monkeypatch.context() as patch:
         patch.setattr(Search, "run", run)
@@ -160,17 +161,15 @@ def test_an_interrupted_batch_keeps_only_whole_answers(
 
 
 def test_infeasible_answers_stay_infeasible(icdc: Any, shop: Path, offer: Any) -> None:
-    from icdc.solver import Results
-
-    class Lost:
+    @dataclass(frozen=True)
+    class Lost(Solver):
         name = "fake"
 
-        def supports(self, problem: Any) -> bool:
-            return True
+        def refusal(self, problem: Any) -> str | None:
+            return None
 
-        def solve(self, problem: Any, arrays: Any, *, samples: int = 1, seed: int = 0, time_limit: Any = None) -> Any:
-            none = np.full(1, np.inf)
-            return Results(np.zeros((1, 6), dtype=np.int64), none, -none, none < 0, 0.0)
+        def search(self, request: Request) -> Found:
+            return Found(np.full((1, 6), -1), 0.0)
 
     offer(Lost)
     out = shop.with_name("answers.jsonl")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.problems import get_problem
-from icdc.solvers import SOLVERS, Entry
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import SOLVERS, Entry
 
 COUNT = 32
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
@@ -42,8 +42,8 @@ from pathlib import Path
 from icdc.solving import DiffusionSolver
 
 class Slow(DiffusionSolver):
-    def solve(self, problem, arrays, **options):
-        job = int(arrays["distances"].sum())
+    def search(self, request):
+        job = int(request.arrays["distances"].sum())
         begun = Path(os.environ["JOBS_BEGUN"])
         with open(begun, "a") as log:
             log.write(f"{job}\\n")
@@ -53,7 +53,7 @@ class Slow(DiffusionSolver):
             if time.monotonic() > deadline:
                 raise TimeoutError("no worker was killed")
             time.sleep(0.01)
-        return super().solve(problem, arrays, **options)
+        return super().search(request)
 """
 
 
@@ -70,7 +70,7 @@ def test_a_worker_killed_half_way_loses_nothing(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2] / 'src'}")
     monkeypatch.setenv("JOBS_BEGUN", str(begun))
-    monkeypatch.setattr("icdc.cli.planner.LARGEST_JOB", 2)
+    monkeypatch.setattr("icdc.solving.diffusion.LARGEST_BATCH", 2)
     command = ("solve", batch, "--model", models["atsp"], "--samples", 2, "--steps", 3)
     assert icdc(*command, "--out", alone).code == 0
     monkeypatch.setitem(SOLVERS, "icdc", Entry("slow_solver:Slow", "any", "logs its jobs, and holds some"))

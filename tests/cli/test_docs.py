@@ -66,7 +66,7 @@ def test_python_blocks(path: Path, models: dict[str, Path], monkeypatch: pytest.
     from matplotlib import pyplot
 
     pyplot.switch_backend("Agg")
-    monkeypatch.setattr("icdc.model.models_folder", lambda: models["atsp"].parent)
+    monkeypatch.setattr("icdc.models.catalogue.models_folder", lambda: models["atsp"].parent)
     names: dict[str, Any] = {}
     for mark, code in blocks(path, "python"):
         if mark.startswith("not run: "):

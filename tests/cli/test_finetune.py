@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.data.dataset import fingerprint, read_dataset
-from icdc.model import card_of
-from icdc.problems import get_problem
+from icdc.io.dataset import fingerprint, read_dataset
+from icdc.models.catalogue import card_of
+from icdc.problems.registry import get_problem
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from icdc import __version__, model
+from icdc import __version__
+from icdc.models import catalogue as model
 
 
 def test_help_names_every_command(icdc: Any) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,24 @@ import numpy as np
 import pytest
 
 from icdc import __version__
-from icdc.problem import Arrays, Problem
-from icdc.problems import get_problem
-from icdc.solver import Results
+from icdc.problems.contract import Problem
+from icdc.problems.registry import get_problem
+from icdc.solving.solver import Found, Improvement, Request, Solver
 
 KEYS = "problem instance objective solution feasible bound gap samples seconds seed solver model version".split()
 
 
-class FakeSolver:
+@dataclass(frozen=True)
+class FakeSolver(Solver):
     """Gives every row the first column, whatever that is worth."""
 
     name = "fake"
 
-    def supports(self, problem: Problem) -> bool:
-        return True
+    def refusal(self, problem: Problem) -> str | None:
+        return None
 
-    def solve(
-        self, problem: Problem, arrays: Arrays, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
-    ) -> Results:
-        count, rows = len(next(iter(arrays.values()))), problem.shape(problem.size(arrays))[0]
-        zeros = np.zeros(count)
-        return Results(np.zeros((count, rows), dtype=np.int64), zeros, zeros - np.inf, zeros > 0, 0.0)
+    def search(self, request: Request) -> Found:
+        return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.0)
 
 
 def test_one_json_line_with_the_documented_keys(icdc: Any, shop: Path, models: dict[str, Path]) -> None:
@@ -186,8 +184,8 @@ def test_time_is_spent_and_not_overspent(icdc: Any, cities: Path, models: dict[s
     ("arguments", "sentence"),
     [
         (("--solver", "magic"), "unknown solver 'magic'"),
-        (("--solver", "nn"), "the solver 'nn' does not solve 'pmsp'"),
-        (("--solver", "ect", "--steps", 3), "--model, --steps and --refine are for the learned solver"),
+        (("--solver", "nn"), "the solver 'nn' is for tours: it cannot answer 'pmsp'"),
+        (("--solver", "ect", "--steps", 3), "solver 'ect' has no option 'steps'"),
         (("--problem", "tsp"), "unknown problem 'tsp'"),
         (("--model", "nowhere"), "unknown model 'nowhere'"),
         (("--time-limit", 0), "--time-limit must be more than 0 seconds"),
@@ -270,7 +268,7 @@ def test_an_unexpected_error_is_exit_1(
     icdc: Any, offer: Callable[[type], None], shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(FakeSolver):
-        def solve(self, *_: Any, **__: Any) -> Results:
+        def search(self, request: Request) -> Found:
             raise ZeroDivisionError("division\nby zero")
 
     offer(Broken)
@@ -283,10 +281,9 @@ def test_an_unexpected_error_is_exit_1(
 
 def test_an_interrupted_batch_prints_what_it_has(icdc: Any, offer: Callable[[type], None], tmp_path: Path) -> None:
     class Impatient(FakeSolver):
-        def solve(self, problem: Problem, arrays: Arrays, *, callback: Any = None, **_: Any) -> Results:  # type: ignore[override]
-            found = super().solve(problem, arrays)
-            cost = found.cost + np.where(np.arange(len(found)) == 1, np.inf, 0)  # the second is not reached
-            callback(type("Improvement", (), {"seconds": 0.1, "cost": cost, "choice": found.choice}))
+        def search(self, request: Request) -> Found:
+            cost = np.array([1.0, np.inf, 1.0])  # the second is not reached
+            request.tell(Improvement(0.1, cost, np.zeros((3, 3), dtype=np.int64)))
             raise KeyboardInterrupt
 
     offer(Impatient)
@@ -300,11 +297,11 @@ def test_an_interrupted_batch_prints_what_it_has(icdc: Any, offer: Callable[[typ
 INTERRUPTIBLE = """
 import sys
 from icdc.cli import run, watch
-plain = watch.Watch.__call__
+plain = watch.Watch.improved
 def told(self, improvement):
     plain(self, improvement)
     print("improved", file=sys.stderr, flush=True)
-watch.Watch.__call__ = told
+watch.Watch.improved = told
 sys.exit(run(sys.argv[1:]))
 """
 

@@ -4,11 +4,12 @@ import io
 
 import numpy as np
 
-from icdc.cli.batch import Group
 from icdc.cli.watch import Watch
-from icdc.data import Instance
-from icdc.problems import Pmsp
+from icdc.problems.instance import Instance
+from icdc.problems.pmsp import Pmsp
 from icdc.solving import Improvement
+from icdc.solving.path import Job, Plan
+from icdc.solving.registry import make_solver
 
 
 class Terminal(io.StringIO):
@@ -16,9 +17,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def group(count: int) -> Group:
-    durations = np.full((3, 2), 2)
-    return Group(list(range(count)), [Instance("shop.csv", Pmsp(), {"durations": durations})] * count)
+def begin(watch: Watch, count: int) -> None:
+    """Tell a watch of a job with a bound of 3 for each of its instances."""
+    shop = Instance("shop.csv", Pmsp(), {"durations": np.full((3, 2), 2)})
+    watch.begin(Job(list(range(count)), [shop] * count, Plan(make_solver("ect"), 1, 0)), np.full(count, 3.0))
 
 
 def improvement(*costs: float) -> Improvement:
@@ -28,8 +30,8 @@ def improvement(*costs: float) -> Improvement:
 def test_one_instance() -> None:
     stream = Terminal()
     watch = Watch(stream)
-    watch.begin(group(1))
-    watch(improvement(4.0))
+    begin(watch, 1)
+    watch.improved(improvement(4.0))
     assert stream.getvalue() == "\r\x1b[Kshop.csv: best 4, bound 3, gap 33.33 %, 1.3 s"
     watch.clear()
     watch.clear()
@@ -39,22 +41,20 @@ def test_one_instance() -> None:
 def test_a_batch() -> None:
     stream = Terminal()
     watch = Watch(stream)
-    watch.begin(group(2))
-    watch(improvement(4.0, 5.0))
+    begin(watch, 2)
+    watch.improved(improvement(4.0, 5.0))
     assert stream.getvalue() == "\r\x1b[K2 × pmsp: mean of the best 4.5, 1.3 s"
 
 
-def test_nothing_is_shown_off_a_terminal_but_the_best_is_remembered() -> None:
+def test_off_a_terminal_only_notes_are_shown() -> None:
     stream = io.StringIO()
     watch = Watch(stream)
-    watch.begin(group(1))
-    watch(improvement(4.0))
+    begin(watch, 1)
+    watch.improved(improvement(4.0))
     watch.clear()
     assert stream.getvalue() == ""
-    assert watch.last is not None
-    assert watch.last.cost.tolist() == [4.0]
-    watch.begin(group(1))
-    assert watch.last is None
+    watch.note("shop.csv is new")
+    assert stream.getvalue() == "icdc: shop.csv is new\n"
 
 
 def test_a_bar_for_several_instances() -> None:
@@ -62,8 +62,8 @@ def test_a_bar_for_several_instances() -> None:
     watch = Watch(stream, total=8)
     watch.finished(4, before=True)
     assert stream.getvalue() == "\r\x1b[K━━━━━━━━━━━━──────────── 4/8  "
-    watch.begin(group(2))
-    watch(improvement(4.0, 5.0))
+    begin(watch, 2)
+    watch.improved(improvement(4.0, 5.0))
     assert stream.getvalue().endswith("4/8  2 × pmsp: mean of the best 4.5, 1.3 s")
     watch.finished(2)
     assert stream.getvalue().endswith("━━━━━━━━━━━━━━━━━━────── 6/8  0:00:00 left  ")

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from icdc.errors import UsageError
-from icdc.networks import Network, NetworkConfig
+from icdc.kernels import gelu
 from icdc.networks.denoiser import EdgeInput, GatedLayer
-from icdc.networks.layers import FeedForward, TimeEmbedding, gelu
-from icdc.problem import Features, FeatureSizes
+from icdc.networks.layers import FeedForward, TimeEmbedding
+from icdc.networks.network import Network, NetworkConfig
+from icdc.problems.contract import Features, FeatureSizes
 
 SMALL = {"width": 8, "heads": 2, "edge_width": 4, "mixer_width": 3, "encoder_layers": 1, "denoiser_layers": 2}
 KINDS = list(itertools.product(("edge", "dual"), ("edge", "gated")))

@@ -6,24 +6,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.networks import tiled
+from icdc import kernels
+from icdc.kernels import gelu, head_scores, split_heads
 from icdc.networks.edge import EdgeLayer, EdgeMixer
-from icdc.networks.fused_means import relu_means
-from icdc.networks.layers import gelu, head_scores, split_heads
 
 WIDTH, HEADS, EDGE = 8, 2, 4
 
 
 def mixer_by_loops(mixer: EdgeMixer, edges: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """The update of every edge and its logits, one edge at a time."""
-    new, logits = torch.zeros_like(edges), torch.zeros(*edges.shape[:-1], 2 * mixer.heads)
+    new, logits = torch.zeros_like(edges), torch.zeros(*edges.shape[:-1], 2 * scores.shape[-1])
     for index in torch.cartesian_prod(*(torch.arange(s) for s in edges.shape[:-1])).tolist():
         edge, score = edges[tuple(index)], scores[tuple(index)]
         centred = (edge - edge.mean()) / (edge.var(correction=0) + 1e-5).sqrt()
         hidden = gelu(mixer.up(torch.cat([centred * mixer.norm.weight + mixer.norm.bias, score])))
         out = mixer.down(hidden)
-        new[tuple(index)] = edge + out[: mixer.edge_width]
-        logits[tuple(index)] = out[mixer.edge_width :]
+        new[tuple(index)] = edge + out[: len(edge)]
+        logits[tuple(index)] = out[len(edge) :]
     return new, logits
 
 
@@ -32,55 +31,10 @@ def test_mixer_works_edge_by_edge() -> None:
     mixer = EdgeMixer(EDGE, HEADS)
     edges, scores = torch.randn(2, 3, 5, EDGE), torch.randn(2, 3, 5, HEADS)
     with torch.no_grad():
-        new, logits, *_ = mixer.with_means(edges, scores.permute(0, 3, 1, 2))
+        new, logits, *_ = kernels.mix_edges(edges, scores.permute(0, 3, 1, 2), mixer.weights())
         expected, expected_logits = mixer_by_loops(mixer, edges, scores)
     torch.testing.assert_close(new, expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(logits, expected_logits.permute(0, 3, 1, 2), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("count", "rows", "columns"),
-    [
-        (1, 1, 1),
-        (3, 4, 5),  # all in one tile
-        (7, 6, 7),  # several instances in a tile, fewer in the last
-        (2, 23, 9),  # several tiles in an instance, the last one thin
-        (2, 2, 131),  # a row is longer than a tile
-    ],
-)
-def test_tiles_do_what_the_definition_says(
-    count: int, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without gradients a CPU goes by tiles; with them it does not, and both agree."""
-    monkeypatch.setattr(tiled, "TILE", 100)
-    torch.manual_seed(rows)
-    mixer = EdgeMixer(16, 4)
-    with torch.no_grad():
-        for parameter in mixer.parameters():  # scale and shift of the norm must matter
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    edges = (3 * torch.randn(count, columns, rows, 16) + 1).transpose(1, 2)
-    edges[0, 0, 0] = 2.5  # nothing to normalise
-    scores = torch.randn(count, 4, rows, columns)
-    before = edges.clone()
-    plain, plain_logits = mixer(edges, scores)
-    with torch.no_grad():
-        assert tiled.supports(edges)
-        mixed = mixer.with_means(edges, scores)
-    assert torch.equal(edges, before)
-    expected = (plain, plain_logits, *relu_means(plain))
-    for value, reference in zip(mixed, expected, strict=True):
-        torch.testing.assert_close(value, reference.detach(), atol=1e-5, rtol=1e-5)
-
-
-def test_tiles_are_only_for_plain_cpu_inference() -> None:
-    """Gradients, other precisions and empty batches take the plain way."""
-    edges = torch.zeros(1, 2, 3, EDGE)
-    assert not tiled.supports(edges)
-    with torch.no_grad():
-        assert tiled.supports(edges)
-        assert not tiled.supports(edges.double())
-        assert not tiled.supports(edges[:0])
-        assert not tiled.supports(edges.to("meta"))
 
 
 def test_an_edge_does_not_care_who_shares_its_tile() -> None:

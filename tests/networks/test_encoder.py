@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.networks import NetworkConfig
+from icdc.kernels import gelu
 from icdc.networks.encoder import DualBlock, DualEncoder, EdgeEncoder, InputEmbedding, relation_channels
-from icdc.networks.layers import BatchNorm, LayerNorm, gelu
-from icdc.problem import Features, FeatureSizes
+from icdc.networks.layers import BatchNorm, LayerNorm
+from icdc.networks.network import NetworkConfig
+from icdc.problems.contract import Features, FeatureSizes
 
 SMALL = {"width": 8, "heads": 2, "edge_width": 4, "mixer_width": 3, "encoder_layers": 2, "denoiser_layers": 2}
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from icdc.networks import Network, NetworkConfig
-from icdc.problem import Features, FeatureSizes
+from icdc.networks.network import Network, NetworkConfig
+from icdc.problems.contract import Features, FeatureSizes
 
 SMALL = {
     "width": 16,

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from icdc.model import Model, ModelConfig
-from icdc.networks import Network, NetworkConfig
+from icdc import kernels
+from icdc.kernels import Noise, fold, root_key
+from icdc.models.base import TrainedModel
+from icdc.models.diffusion import Model, ModelConfig
+from icdc.networks.network import Network, NetworkConfig
 from icdc.networks.precision import NarrowWeights
-from icdc.noise import Noise, fold, root_key
-from icdc.problem import Features, FeatureSizes
-from icdc.problems import get_problem
-from icdc.trained import Trained
+from icdc.problems.contract import Features, FeatureSizes
+from icdc.problems.registry import get_problem
 
 SMALL = {"width": 16, "heads": 2, "edge_width": 8, "mixer_width": 4, "encoder_layers": 1, "denoiser_layers": 2}
 KINDS = list(itertools.product(("edge", "dual"), ("edge", "gated")))
@@ -134,6 +135,17 @@ def test_compiled_layers() -> None:
             assert (grad - expected).norm() <= 0.05 * expected.norm() + 1e-6
 
 
+def test_what_is_worth_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every layer and both ends of the denoiser; nothing where kernels do better than a compiler."""
+    network = make("edge", "edge")
+    monkeypatch.setattr(kernels, "worth_compiling", lambda device: True)
+    kinds = [type(part) for part in network.worth_compiling()]
+    layers = network.config.encoder_layers + network.config.denoiser_layers
+    assert sorted(kind.__name__ for kind in kinds) == sorted(["EdgeInput", "EdgeOutput"] + ["EdgeLayer"] * layers)
+    monkeypatch.setattr(kernels, "worth_compiling", lambda device: False)
+    assert network.worth_compiling() == []
+
+
 def test_models_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model under autocast gives the logits of its network under autocast, in a pass with gradients or without."""
     problem = get_problem("atsp")
@@ -147,7 +159,7 @@ def test_models_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
     wide = run()
     narrow = lambda self: torch.autocast("cpu", torch.bfloat16, cache_enabled=False)  # noqa: E731
-    monkeypatch.setattr(Trained, "autocast", narrow)
+    monkeypatch.setattr(TrainedModel, "autocast", narrow)
     value = run()
     with torch.no_grad():
         assert torch.equal(run(), value)

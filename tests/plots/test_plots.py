@@ -1,26 +1,18 @@
 """Pictures: that they show what they should, not only that they do not fail."""
 
-from pathlib import Path
-
 import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from PIL import Image
 
-from icdc.data import Instance
-from icdc.errors import UsageError
 from icdc.plots import (
-    Frame,
     Recorder,
     plot_gantt,
     plot_heatmap,
     plot_tour,
-    save_animation,
-    save_solution,
     scaled_positions,
 )
-from icdc.problems import Atsp, Navigation, Pmsp
+from icdc.problems.atsp import Atsp
 
 matplotlib.use("Agg")
 
@@ -117,45 +109,10 @@ def test_heatmap_in_the_order_of_a_tour_is_a_line_beside_the_diagonal() -> None:
     assert shown[0, 1] == DISTANCES[3, 0]
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-def test_pictures_as_files(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"p.{ending}"
-    save_solution(path, Instance("p", Pmsp(), {"durations": DURATIONS}), MACHINE_OF)
-    first = path.read_bytes()
-    assert first[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
-
-
-def test_tours_as_files(tmp_path: Path) -> None:
-    choice = Atsp().choice(list(range(9)))
-    save_solution(tmp_path / "a.png", Instance("a", Atsp(), {"distances": DISTANCES}, coordinates=POINTS), choice)
-    drawn = Navigation().sample(1, (9,), RNG)
-    instance = Instance("n", Navigation(), {name: array[0] for name, array in drawn.items()})
-    save_solution(tmp_path / "n.png", instance, choice)
-    with Image.open(tmp_path / "a.png") as with_map, Image.open(tmp_path / "n.png") as without:
-        assert with_map.size == without.size == (1800, 840)
-
-
-def frames(count: int) -> list[Frame]:
-    return [Frame(t, RNG.random((9, 9)) < 0.1, RNG.random((9, 9)), 3.5) for t in range(count, 0, -1)]
-
-
-def test_animation_has_a_picture_for_each_step_and_the_solution(tmp_path: Path) -> None:
-    path = tmp_path / "a.gif"
-    save_animation(path, frames(4), order=range(9), final=np.eye(9), seconds=3.0)
-    with Image.open(path) as gif:
-        assert gif.n_frames == 5
-        assert gif.info["loop"] == 0
-        gif.seek(4)
-        assert gif.info["duration"] == 1500
-    with pytest.raises(UsageError, match="no step"):
-        save_animation(path, [])
-
-
 def test_recorder_keeps_the_first_trajectory() -> None:
     import torch
 
-    from icdc.sampling import Step
+    from icdc.diffusion.sampler import Step
 
     recorder = Recorder()
     for t, s in ((10, 5), (5, 0), (10, 5)):

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icdc.errors import InputError
-from icdc.problem import to_tensors
-from icdc.problems import Atsp
-from icdc.problems.atsp import log_sinkhorn
+from icdc.problems.atsp import Atsp, log_sinkhorn
+from icdc.problems.contract import to_tensors
 
 ATSP = Atsp()
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from icdc.errors import InputError
-from icdc.noise import Noise, fold, root_key
-from icdc.problem import to_tensors
-from icdc.problems import Navigation
-from icdc.problems.navigation import squared_distances
+from icdc.kernels import Noise, fold, root_key
+from icdc.problems.contract import to_tensors
+from icdc.problems.navigation import Navigation, squared_distances
 from icdc.problems.tours import random_tmat
 
 NAVIGATION = Navigation()

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icdc.errors import InputError
-from icdc.noise import Noise, fold, root_key
-from icdc.problem import one_hot, to_tensors, totals_by_column
-from icdc.problems import Pmsp
-from icdc.problems.pmsp import balanced_assignment
+from icdc.kernels import Noise, fold, root_key
+from icdc.problems.contract import one_hot, to_tensors, totals_by_column
+from icdc.problems.instance import Instance
+from icdc.problems.pmsp import Pmsp, balanced_assignment
 
 PMSP = Pmsp()
 
@@ -155,3 +155,28 @@ def test_solution_is_the_machine_of_each_job() -> None:
     assert written == [2, 0, 1]
     assert all(type(machine) is int for machine in written)
     assert PMSP.choice(written).tolist() == [2, 0, 1]
+
+
+def test_a_schedule_in_other_words() -> None:
+    """Whoever inherits scheduling may call its rows and columns something else."""
+
+    class Workshops(Pmsp):
+        row_words = ("order", "orders")
+        column_words = ("shop", "shops")
+
+    instance = Instance("file", Workshops(), {"durations": np.array([[3, 9], [9, 4], [2, 9]])})
+    assert Workshops().describe_size((3, 1)) == "3 orders on 1 shop"
+    assert Workshops().describe_size((1, 2)) == "1 order on 2 shops"
+    assert [line.split() for line in Workshops().describe_solution(instance, np.array([0, 1, 0]))] == [
+        ["shop", "0", "5", "█" * 24, "0", "2"],
+        ["shop", "1", "4", "█" * 19, "1"],
+    ]
+    assert Workshops().solution_header() == ("order", "shop")
+
+
+def test_a_schedule_is_drawn_with_its_names_and_its_bound() -> None:
+    instance = Instance("file", PMSP, {"durations": np.array([[3, 9], [9, 4]])}, ("cut", "glue"), ("saw", "press"))
+    (ax,) = PMSP.draw_solution(instance, np.array([0, 1]), bound=3.5).axes
+    assert ax.get_title() == "makespan 4, bound 3.5"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["saw", "press"]
+    assert {"cut", "glue"} <= {text.get_text() for text in ax.texts}

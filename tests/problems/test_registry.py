@@ -3,7 +3,8 @@
 import pytest
 
 from icdc.errors import UsageError
-from icdc.problems import BUILT_IN, Atsp, get_problem, problem_path
+from icdc.problems.atsp import Atsp
+from icdc.problems.registry import BUILT_IN, get_problem, problem_path, problems_of_matrix
 
 
 def test_built_in_names_lead_back() -> None:
@@ -29,12 +30,28 @@ def test_a_problem_of_ones_own_is_found_by_module_and_class() -> None:
     [
         ("tsp", "unknown problem 'tsp'; choose atsp, pmsp, navigation"),
         ("no.such.module:Thing", "cannot import"),
-        ("icdc.problems:Thing", "no class 'Thing'"),
-        ("icdc.noise:Noise", "not a subclass"),
-        ("icdc.noise:fold", "not a subclass"),
+        ("icdc.problems.registry:Thing", "no class 'Thing'"),
+        ("icdc.kernels:Noise", "not a subclass"),
+        ("icdc.kernels:fold", "not a subclass"),
     ],
 )
 def test_names_that_lead_nowhere(name: str, sentence: str) -> None:
     """Each wrong name gets its own sentence."""
     with pytest.raises(UsageError, match=sentence):
         get_problem(name)
+
+
+@pytest.mark.parametrize(
+    ("shape", "same_items", "names"),
+    [
+        ((3, 2), False, ["pmsp"]),
+        ((2, 3), False, ["pmsp"]),
+        ((3, 3), False, ["atsp", "pmsp"]),
+        ((3, 3), True, ["atsp"]),
+        ((3, 2), True, ["atsp"]),  # which then says that it must be square
+        ((3,), False, []),
+        ((2, 3, 3), False, []),
+    ],
+)
+def test_what_a_nameless_matrix_may_be(shape: tuple[int, ...], same_items: bool, names: list[str]) -> None:
+    assert [problem.name for problem in problems_of_matrix(shape, same_items)] == names

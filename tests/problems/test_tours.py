@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icdc.errors import InputError
-from icdc.noise import Noise, fold, root_key
-from icdc.problem import one_hot
-from icdc.problems import Atsp
+from icdc.kernels import Noise, fold, root_key
+from icdc.problems.atsp import Atsp
+from icdc.problems.bounds import assignment_bound
+from icdc.problems.contract import one_hot, to_tensors
+from icdc.problems.instance import Instance
+from icdc.problems.navigation import Navigation
 from icdc.problems.tours import random_tmat, random_tmat_on_device
 
 ATSP = Atsp()
@@ -121,3 +124,28 @@ def test_tmat_is_the_same_on_every_machine() -> None:
         hashlib.sha256(drawn.tobytes()).hexdigest()
         == "ae2afd7ea6893cc9d71acdb2b1de88abc20bbd881fbf58786658b3242f6f5ce6"
     )
+
+
+def test_a_tour_is_drawn_on_its_map_beside_the_matrix_in_its_order() -> None:
+    problem, tour = Atsp(), [0, 2, 1, 3]
+    arrays = {"distances": np.arange(16).reshape(4, 4)}
+    points = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+    instance = Instance("file", problem, arrays, *(("a", "b", "c", "d"),) * 2, points)
+    on_map, matrix, _ = problem.draw_solution(instance, problem.choice(tour)).axes
+    assert on_map.get_title() == "tour of 4 cities, length 30"
+    assert [text.get_text() for text in on_map.texts] == ["a", "b", "c", "d"]
+    assert np.array_equal(np.asarray(on_map.collections[0].get_offsets()), points)
+    assert [label.get_text() for label in matrix.get_yticklabels()] == ["a", "c", "b", "d"]
+    assert matrix.get_title() == "cost of every step, cities in the order of the tour"
+    shown = np.ma.filled(matrix.images[0].get_array(), np.nan)
+    assert np.isnan(np.diag(shown)).all()
+    assert shown[0, 1] == arrays["distances"][0, 2]
+
+
+def test_the_bound_of_a_tour_is_that_of_its_steps() -> None:
+    arrays = Atsp().sample(3, (6,), np.random.default_rng(1))
+    assert np.array_equal(Atsp().lower_bound(arrays), assignment_bound(arrays["distances"]))
+    hidden = Navigation().sample(3, (6,), np.random.default_rng(1))
+    costs = Navigation().travel(to_tensors(hidden)).numpy()
+    assert np.array_equal(Navigation().lower_bound(hidden), assignment_bound(costs))
+    assert np.array_equal(Navigation().cost_matrix(hidden), costs)

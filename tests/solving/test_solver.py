@@ -8,12 +8,12 @@ import torch
 
 import icdc
 from icdc.errors import InputError, UsageError
-from icdc.model import Model, ModelConfig
-from icdc.networks import NetworkConfig
-from icdc.problems import get_problem
-from icdc.solver import Solver
+from icdc.models.diffusion import Model, ModelConfig
+from icdc.networks.network import NetworkConfig
+from icdc.problems.registry import get_problem
 from icdc.solving import DiffusionSolver, Improvement
-from icdc.solving.search import default_chunk, fingerprints
+from icdc.solving.search import default_chunk
+from icdc.solving.solver import Solver, fingerprints
 
 SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
 CASES = [("atsp", (7,)), ("pmsp", (7, 3)), ("navigation", (6,))]
@@ -81,8 +81,11 @@ def test_more_samples_and_refinement_never_hurt() -> None:
 def test_a_start_is_never_lost() -> None:
     model, arrays = setting("atsp", (8,), 3)
     best = icdc.make_solver("cpsat").solve(model.problem, arrays)
-    results = DiffusionSolver(model, steps=2, device="cpu").solve(model.problem, arrays, start=best.choice)
+    told: list[Improvement] = []
+    solver = DiffusionSolver(model, steps=2, device="cpu")
+    results = solver.solve(model.problem, arrays, start=best.choice, callback=told.append)
     assert np.array_equal(results.cost, best.cost)
+    assert all(np.array_equal(event.cost, best.cost) for event in told)  # nothing worse on the way either
     broken = best.choice.copy()
     broken[0, 0] = 0
     with pytest.raises(InputError, match="not a feasible"):
@@ -103,8 +106,7 @@ def test_with_a_time_limit_the_first_step_has_an_answer() -> None:
     model, arrays = setting("atsp", (30,), 2)
     told: list[tuple[int, Improvement]] = []
     steps: list[int] = []
-    solver = DiffusionSolver(model, steps=20, device="cpu")
-    solver.trace = lambda step: steps.append(step.t)
+    solver = DiffusionSolver(model, steps=20, device="cpu", trace=lambda step: steps.append(step.t))
     results = solver.solve(
         model.problem, arrays, samples=2, time_limit=0.5, callback=lambda event: told.append((len(steps), event))
     )

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.problems import Atsp, Navigation, Pmsp
-from icdc.solving.verify import Verdict, verify
+from icdc.problems.atsp import Atsp
+from icdc.problems.navigation import Navigation
+from icdc.problems.pmsp import Pmsp
+from icdc.solving.verify import Verdict, meets, verify
 
 small = st.integers(0, 2**31)
 
@@ -62,6 +64,7 @@ def test_the_better_bound_counts_and_integers_round_it_up() -> None:
     assert verify(Pmsp(), arrays, choice)[0].bound == 3
     assert verify(Pmsp(), arrays, choice, np.array([3.2]))[0].bound == 4
     assert verify(Pmsp(), arrays, choice, np.array([3.2]))[0].optimal
+    assert verify(Pmsp(), arrays, choice, np.array([1.5]))[0].bound == 3
     assert verify(Pmsp(), arrays, choice, np.array([-np.inf]))[0].bound == 3
     # rounding of a float must not lift a bound by one
     assert verify(Pmsp(), arrays, choice, np.array([3.0000001]))[0].bound == 3
@@ -95,3 +98,8 @@ def test_gap(objective: float, bound: float | None, gap: float | None) -> None:
     verdict = Verdict(True, objective, bound)
     assert verdict.gap == (None if gap is None else pytest.approx(gap))
     assert verdict.optimal == (gap == 0.0)
+
+
+def test_a_bound_that_nobody_knows_is_not_met() -> None:
+    cost, bound = np.array([0.0, -1.0, 5.0, 5.0]), np.array([-np.inf, -np.inf, 5.0, 4.0])
+    assert meets(cost, bound).tolist() == [False, False, True, False]

@@ -1,42 +1,53 @@
-"""Configurations: presets load, mistakes are refused with a sentence that says which."""
+"""Settings: what schedules give at every point of a run, and mistakes refused with a sentence that says which."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from icdc.errors import InputError, UsageError
-from icdc.problems import get_problem
-from icdc.training.config import TrainingConfig, config_from, load_config, parse_override, presets
-from icdc.training.methods import load_run
+from icdc.errors import UsageError
+from icdc.training.config import (
+    CloningConfig,
+    ImprovementConfig,
+    MemoryConfig,
+    OptimizerConfig,
+    TrainingConfig,
+)
+from icdc.training.presets import build_config
 
 
-@pytest.mark.parametrize("name", presets())
-def test_every_preset_loads_for_its_problem(name: str) -> None:
-    config = load_run(name)
-    problem = get_problem(config.problem)
-    assert all(len(size) == len(problem.size_names) for size in config.sizes)
+def test_the_learning_rate_warms_up_and_falls() -> None:
+    optimizer = OptimizerConfig(learning_rate=1.0, warmup_rounds=4, final_share=0.2)
+    assert [optimizer.rate_at(number, 0.0) for number in range(5)] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+    falling = [optimizer.rate_at(100, fraction) for fraction in (0.0, 1 / 3, 0.5, 2 / 3, 1.0)]
+    assert falling == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
+    assert OptimizerConfig(learning_rate=1.0, warmup_rounds=0, final_share=1.0).rate_at(0, 0.9) == 1.0
 
 
-def test_there_are_presets_of_ours_and_of_the_paper() -> None:
-    assert {"atsp-20", "pmsp-20", "navigation-20", "paper-atsp-20", "paper-pmsp-20"} <= set(presets())
+def test_improvement_fades_unless_told_not_to() -> None:
+    fading = ImprovementConfig(weight=2.0, until=0.5)
+    assert [fading.weight_at(fraction) for fraction in (0.0, 0.25, 0.5, 0.9)] == pytest.approx([2.0, 1.0, 0.0, 0.0])
+    assert ImprovementConfig(weight=2.0, until=2.0).weight_at(0.99) == 2.0
 
 
-def test_paper_presets_are_the_paper() -> None:
-    config = load_config("paper-atsp-20")
-    network = config.model.network
-    assert (network.encoder, network.denoiser, network.norm) == ("dual", "gated", "batch")
-    assert (network.encoder_layers, network.denoiser_layers, config.model.diffusion.steps) == (3, 3, 10)
-    assert (config.cloning.prd, config.cloning.cst, config.cloning.drafts, config.cloning.decoder) == (1e-3, 1e-6, 0, 0)
-    assert config.targets.from_improvement
-    assert config.memory.reward_weighted
-    assert config.improvement.until > 1
-    assert config.optimizer.learning_rate == 4e-4
-    assert not network.rich_relations
-    assert not network.relations_in_denoiser
+def test_cloning_steps_grow() -> None:
+    growing = CloningConfig(steps_first=6, steps_last=14)
+    assert [growing.steps_at(fraction) for fraction in (0.0, 0.5, 0.99)] == [6, 10, 14]
+
+
+@pytest.mark.parametrize(("mixture", "extra"), [(1.0, 0), (0.8, 2), (0.5, 8), (0.25, 24)])
+def test_the_share_of_the_prior(mixture: float, extra: int) -> None:
+    """α generated for 1 − α of the prior."""
+    assert MemoryConfig(mixture=mixture).prior_share(8) == extra
+
+
+def test_larger_matrices_come_in_smaller_batches() -> None:
+    config = TrainingConfig(most_cells=500)
+    assert [config.batch_of(32, n, n) for n in (2, 5, 8, 100)] == [32, 20, 7, 1]
+    assert TrainingConfig().batch_of(32, 100, 100) == 32
 
 
 def test_a_partial_table_keeps_the_defaults_of_its_place() -> None:
-    config = config_from({"improvement": {"sampling": {"steps": 3}}})
+    config = build_config(TrainingConfig, {"improvement": {"sampling": {"steps": 3}}})
     assert config.improvement.sampling.steps == 3
     assert config.improvement.sampling.reverse == TrainingConfig().improvement.sampling.reverse == "independent"
 
@@ -52,31 +63,11 @@ def test_a_partial_table_keeps_the_defaults_of_its_place() -> None:
         ({"memory": {"mixture": 0.0}}, "memory.mixture"),
         ({"model": {"network": {"encoder": "big"}}}, "encoder"),
         ({"time_limit": 0.0}, "time_limit"),
+        ({"most_cells": -1}, "most_cells"),
         ({"targets": {"from_improvement": True}, "improvement": {"weight": 0.0}}, "improvement.weight"),
+        ({"improvement": {"sampling": {"order": "confidence"}}}, "only there is log p"),
     ],
 )
-def test_mistakes_are_named(values: dict[str, object], words: str) -> None:
+def test_mistakes_are_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        config_from(values)
-
-
-def test_unknown_and_unreadable_sources(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="unknown preset"):
-        load_config("nothing")
-    with pytest.raises(InputError, match="cannot read"):
-        load_config(str(tmp_path / "missing.toml"))
-    (tmp_path / "broken.toml").write_text("a = [")
-    with pytest.raises(InputError, match="not valid TOML"):
-        load_config(str(tmp_path / "broken.toml"))
-    with pytest.raises(UsageError, match="unknown method 'guessing'; choose icdc or matnet"):
-        load_run("atsp-20", {"method": "guessing"})
-
-
-def test_overrides() -> None:
-    assert parse_override("cloning.batch=8") == ("cloning.batch", 8)
-    assert parse_override("problem=pmsp") == ("problem", "pmsp")
-    with pytest.raises(UsageError, match="key=value"):
-        parse_override("cloning.batch")
-    config = load_config("atsp-20", dict([parse_override("cloning.batch=8"), parse_override("sizes=[[5], [6]]")]))
-    assert config.cloning.batch == 8
-    assert config.sizes == ((5,), (6,))
+        build_config(TrainingConfig, values)

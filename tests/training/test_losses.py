@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.decoding import log_probability
-from icdc.diffusion import Diffusion, DiffusionConfig
-from icdc.noise import Noise, fold, root_key
-from icdc.problems import Atsp, Pmsp
-from icdc.rules import HamiltonianCycle, OneColumnPerRow
+from icdc.diffusion.process import Diffusion, DiffusionConfig
+from icdc.kernels import Noise, fold, root_key
+from icdc.problems.atsp import Atsp
+from icdc.problems.decoding import log_probability
+from icdc.problems.pmsp import Pmsp
+from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow
 from icdc.training.losses import (
     advantages,
     bernoulli_kl,
@@ -102,6 +103,10 @@ def test_advantages_share_a_baseline() -> None:
     cost = torch.tensor([[1.0, 3.0, 5.0, 7.0]])
     assert advantages(cost).tolist() == [[-3.0, -1.0, 1.0, 3.0]]
     assert advantages(cost, groups=2).tolist() == [[-1.0, 1.0, -1.0, 1.0]]
+    normalised = advantages(cost, normalise=True)  # the variance of the four is 5
+    assert torch.allclose(normalised, torch.tensor([[-3.0, -1.0, 1.0, 3.0]]) / math.sqrt(5.0), atol=1e-4)
+    grouped = advantages(cost, groups=2, normalise=True)
+    assert torch.allclose(grouped, torch.tensor([[-1.0, 1.0, -1.0, 1.0]]) / math.sqrt(5.0), atol=1e-4)
     assert advantages(torch.full((2, 3), 4.0), normalise=True).abs().max().item() == 0.0
     assert bool(torch.isfinite(advantages(torch.zeros(1, 3), normalise=True)).all())
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from icdc.noise import Noise, fold, root_key
-from icdc.problem import Features
+from icdc.kernels import Noise, fold, root_key
+from icdc.problems.contract import Features
 from icdc.training.memory import ReplayMemory, Targets
 
 
@@ -28,7 +28,7 @@ def test_items_stay_together() -> None:
     assert set(number.tolist()) == {3, 1, 4, 5}
     assert torch.equal(drawn.features.relations[:, 0, 0, 0], number.float())
     assert torch.equal(drawn.draft[:, 0], number + 100)
-    assert torch.equal(drawn.draft_step, number % 7)
+    assert torch.equal(drawn.draft_time, number % 7)
 
 
 def test_the_oldest_go_first() -> None:

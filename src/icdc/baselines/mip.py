@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingExtraError
-from .each import Answer, EachInstance, Task
-from .extras import require
+from ..solving.solver import Abilities
 from .formulations import LinearModel, mtz_model, read_schedule, read_tour, sequencing_model
-from .silence import silent_stdout
+from .one_by_one import OneByOne, Single, SingleAnswer
+from .support import require, silent_stdout
 
 _SCALE = 1000.0
 """What the greatest number of an instance becomes: absolute tolerances then mean the same for all."""
@@ -30,37 +30,37 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MixedInteger(EachInstance):
+class MixedInteger(OneByOne):
     """Model an instance as the paper does and hand it to an engine, with one thread and a heuristic's start.
 
     Engines compute in floating-point numbers: bounds are lowered by a relative 10⁻⁷, and 'proven' is the
     engine's word.
     """
 
-    scheduling = True
-    takes_samples = False
+    structures = ("tour", "makespan")
+    abilities = Abilities(proof=True, start=True)
 
     @abstractmethod
-    def run(self, model: LinearModel, task: Task) -> Point:
-        """Solve a model within the limit of the task."""
+    def run(self, model: LinearModel, single: Single) -> Point:
+        """Solve a model within the limit of the single."""
 
-    def answer(self, task: Task) -> Answer:
-        matrix = task.matrix.astype(np.float64)
-        if task.tour:
+    def answer(self, single: Single) -> SingleAnswer:
+        matrix = single.matrix.astype(np.float64)
+        if single.tour:
             np.fill_diagonal(matrix, 0.0)
         top = float(np.abs(matrix).max(initial=0.0))
         unit = top / _SCALE if top > 0 else 1.0
         rows, columns = matrix.shape
-        build = mtz_model if task.tour else sequencing_model
-        point = self.run(build(matrix / unit, task.start), task)
+        build = mtz_model if single.tour else sequencing_model
+        point = self.run(build(matrix / unit, single.start), single)
         bound = point.bound * unit
         bound -= _TRUST * max(abs(bound), unit)
-        if np.issubdtype(task.matrix.dtype, np.integer) and np.isfinite(bound):
+        if np.issubdtype(single.matrix.dtype, np.integer) and np.isfinite(bound):
             bound = float(np.ceil(bound))
         if point.values is None:
-            return Answer(task.start, bound)
-        choice = read_tour(point.values, rows) if task.tour else read_schedule(point.values, rows, columns)
-        return Answer(choice, bound, point.optimal)
+            return SingleAnswer(single.start, bound)
+        choice = read_tour(point.values, rows) if single.tour else read_schedule(point.values, rows, columns)
+        return SingleAnswer(choice, bound, point.optimal)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class MathOpt(MixedInteger):
     def load(self) -> None:
         from ortools.math_opt.python import mathopt  # noqa: F401
 
-    def run(self, model: LinearModel, task: Task) -> Point:
+    def run(self, model: LinearModel, single: Single) -> Point:
         from ortools.math_opt.python import mathopt
 
         built = mathopt.Model()
@@ -94,10 +94,10 @@ class MathOpt(MixedInteger):
         parameters = mathopt.SolveParameters(
             # MathOpt cannot tell HiGHS how many threads to use; its search for integers runs in one anyway
             threads=None if self.engine == "HIGHS" else 1,
-            random_seed=task.seed,
+            random_seed=single.seed,
             relative_gap_tolerance=1e-9,
             absolute_gap_tolerance=1e-6,
-            time_limit=None if task.limit is None else datetime.timedelta(seconds=task.limit),
+            time_limit=None if single.limit is None else datetime.timedelta(seconds=single.limit),
         )
         start = mathopt.SolutionHint(variable_values=dict(zip(variables, model.start, strict=True)))
         engine = getattr(mathopt.SolverType, self.engine)
@@ -148,7 +148,7 @@ class Cplex(MixedInteger):
     def load(self) -> None:
         import cplex  # noqa: F401
 
-    def run(self, model: LinearModel, task: Task) -> Point:
+    def run(self, model: LinearModel, single: Single) -> Point:
         import cplex
 
         problem: Any = cplex.Cplex()
@@ -171,10 +171,10 @@ class Cplex(MixedInteger):
         point = cplex.SparsePair(list(range(len(model.start))), model.start.tolist())
         problem.MIP_starts.add(point, problem.MIP_starts.effort_level.auto)
         problem.parameters.threads.set(1)
-        problem.parameters.randomseed.set(task.seed)
+        problem.parameters.randomseed.set(single.seed)
         problem.parameters.mip.tolerances.mipgap.set(1e-9)
-        if task.limit is not None:
-            problem.parameters.timelimit.set(task.limit)
+        if single.limit is not None:
+            problem.parameters.timelimit.set(single.limit)
         problem.solve()
         solution = problem.solution
         if not solution.is_primal_feasible():

@@ -20,9 +20,7 @@ from .check_problem import check_problem
 from .evaluate import evaluate
 from .finetune import finetune
 from .generate import generate
-from .info import info
-from .models import models
-from .reproduce import reproduce
+from .info import info, models
 from .solve import solve
 from .train import train
 from .verify import verify
@@ -43,7 +41,6 @@ app.command()(generate)
 app.command()(train)
 app.command()(finetune)
 app.command()(evaluate)
-app.command()(reproduce)
 app.command()(models)
 app.command()(info)
 app.command("check-problem")(check_problem)
@@ -66,9 +63,6 @@ def _root(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    # read when torch is loaded: threads that wait sleep instead of spinning, which on a machine that is busy
-    # with something else makes small networks several times faster
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _keep_freed_memory()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="icdc")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .counts import sample_counts
-from .problems import find_problem
+from ..errors import UsageError
+from .problems import find_problem, look_here
 from .progress import progress
 
 
@@ -38,17 +38,18 @@ def evaluate(
     A solver that takes no samples, such as an exact one, or that cannot answer a problem at all, is run
     with samples 1 only, or left out for it, and said so.
     """
-    from .. import reporting
-    from ..data.standard import open_dataset
-    from ..errors import UsageError
-    from ..evaluation import evaluate as run
-    from ..evaluation import summarise
-    from ..outcomes import OutcomeFile
-    from ..solvers import make_solver
+    from ..evaluation import report as reporting
+    from ..evaluation.evaluate import evaluate as run
+    from ..evaluation.evaluate import summarise
+    from ..evaluation.outcomes import OutcomeFile
+    from ..io.standard import open_dataset
+    from ..solving.registry import make_solver
 
     if markdown + json + csv > 1:
         raise UsageError("choose one of --markdown, --json and --csv")
-    counts = sample_counts(samples)
+    counts = _sample_counts(samples)
+    for spec in solver:
+        look_here(spec)
     solvers = {spec: make_solver(spec) for spec in solver}
     asked = None if problem is None else find_problem(problem)
     opened = [open_dataset(name, asked) for name in datasets]
@@ -57,15 +58,12 @@ def evaluate(
     store = OutcomeFile(out) if out is not None else None
     summaries = []
     for dataset in opened:
-        able = {spec: made for spec, made in solvers.items() if made.supports(dataset.problem)}
-        for spec in [spec for spec in solvers if spec not in able]:
-            print(
-                f"{dataset.name}: left out {spec}, which cannot answer {dataset.problem.name}",
-                file=sys.stderr,
-            )
-        for spec, made in able.items():
+        for spec, made in solvers.items():
+            if (reason := made.refusal(dataset.problem)) is not None:
+                print(f"{dataset.name}: left out {spec}: {reason}", file=sys.stderr)
+                continue
             # one row where more samples change nothing: exact solvers and fixed rules
-            for count in counts if getattr(made, "takes_samples", True) else [1]:
+            for count in counts if made.abilities.samples else [1]:
                 with progress(f"{dataset.name} {spec} ×{count}") as advance:
                     outcomes = run(
                         dataset, made, spec, samples=count, seed=seed, time_limit=time_limit, chunk=chunk,
@@ -88,3 +86,14 @@ def evaluate(
     if plot is not None:
         reporting.plot_gap_against_time(summaries)[0].figure.savefig(plot, dpi=150)
         print(f"wrote {plot}", file=sys.stderr)
+
+
+def _sample_counts(text: str) -> list[int]:
+    """Read numbers of samples such as 1,8,32."""
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--samples must be whole numbers such as 1,8,32, got '{text}'")
+    return counts

@@ -11,8 +11,8 @@ from .problems import HELP, find_problem
 from .progress import show_training
 
 if TYPE_CHECKING:
-    from ..data import Instance
-    from ..problem import Arrays, Problem
+    from ..problems.contract import Arrays, Problem
+    from ..problems.instance import Instance
 
 
 def finetune(
@@ -33,9 +33,9 @@ def finetune(
 
     A part is held out; the model is compared with the old one on it, and the better of the two is written.
     """
-    from ..data.dataset import fingerprint
-    from ..finetuning import finetune as run
-    from ..model import load
+    from ..io.dataset import fingerprint
+    from ..models.diffusion import load
+    from ..training.finetuning import finetune as run
 
     if not time_limit > 0:
         raise UsageError(f"--time-limit must be more than 0 seconds, got {time_limit:g}")
@@ -73,7 +73,7 @@ def _read(files: list[str], problem: "Problem") -> "Arrays":
     """Return all instances of the files, stacked; they must be of one size."""
     import numpy as np
 
-    from ..data import read_instances
+    from ..io import read_instances
 
     first: Instance | None = None
     found = []

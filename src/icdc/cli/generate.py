@@ -10,8 +10,7 @@ from .problems import find_problem, read_size
 from .progress import progress
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
-    from ..data.drawing import Origin
+    from ..io.dataset import Dataset, SeededSample
 
 
 def generate(
@@ -38,14 +37,14 @@ def generate(
     along. With --without-instances the file holds what the instances are drawn from and their SHA-256; whatever
     reads it draws them again.
     """
-    from ..data.dataset import write_dataset
-    from ..data.referencing import write_referenced
-    from ..solvers import make_solver
+    from ..evaluation.references import write_referenced
+    from ..io.dataset import write_dataset
+    from ..solving.registry import make_solver
 
-    dataset, drawn_from = _drawn(problem, size, count, seed)
-    origin = drawn_from if without_instances else None
+    dataset, sample = _drawn(problem, size, count, seed)
+    drawn_from = sample if without_instances else None
     if reference is None:
-        write_dataset(out, dataset, origin=origin)
+        write_dataset(out, dataset, drawn_from=drawn_from)
         known = "with shipped references" if dataset.reference is not None else "without references"
         print(f"wrote {len(dataset)} instances to {out}, {known}", file=sys.stderr)
         return
@@ -54,26 +53,32 @@ def generate(
     block = None if processes == 1 else 128 * processes
     with progress("solving for references") as advance:
         finished = write_referenced(
-            out, dataset, solver, reference, origin=origin, time_limit=time_limit, block=block, on_progress=advance
+            out,
+            dataset,
+            solver,
+            reference,
+            drawn_from=drawn_from,
+            time_limit=time_limit,
+            block=block,
+            on_progress=advance,
         )
     assert finished.proven is not None
     proven = int(finished.proven.sum())
     print(f"wrote {len(finished)} instances to {out}, {proven} references proven optimal", file=sys.stderr)
 
 
-def _drawn(name: str, size: str | None, count: int, seed: int) -> tuple["Dataset", "Origin"]:
+def _drawn(name: str, size: str | None, count: int, seed: int) -> tuple["Dataset", "SeededSample"]:
     """Return the standard set of that name, or fresh instances of that problem, and what they are drawn from."""
-    from ..data.dataset import Dataset
-    from ..data.drawing import Origin
-    from ..data.standard import STANDARD_SETS, standard_set
     from ..errors import UsageError
+    from ..io.dataset import Dataset, SeededSample
+    from ..io.standard import STANDARD_SETS, standard_set
 
     if name in STANDARD_SETS:
         if size is not None:
             raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
-        return standard_set(name), STANDARD_SETS[name].origin
+        return standard_set(name), STANDARD_SETS[name].sample
     problem = find_problem(name)
     if size is None:
         raise UsageError(f"--size is needed for '{name}': {' x '.join(problem.size_names)}")
-    origin = Origin(read_size(size, problem), count, seed)
-    return Dataset(problem, origin.draw(problem)), origin
+    sample = SeededSample(read_size(size, problem), count, seed)
+    return Dataset(problem, sample.draw(problem)), sample

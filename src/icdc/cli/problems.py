@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..problem import Problem
+    from ..problems.contract import Problem
 
-HELP = "pmsp, atsp, navigation or module:Class; needed where the file leaves it open."
+HELP = "A name such as pmsp or atsp, or module:Class; needed where the file leaves it open."
 
 
 def find_problem(name: str) -> "Problem":
     """Return a problem by name, or by `module:Class`; modules in the current folder are found too."""
-    from ..problems import get_problem
+    from ..problems.registry import get_problem
 
+    look_here(name)
+    return get_problem(name)
+
+
+def look_here(name: str) -> None:
+    """Let `module:Class` find modules in the current folder, too."""
     here = str(Path.cwd())
     if ":" in name and here not in sys.path:
         sys.path.insert(0, here)
-    return get_problem(name)
 
 
 def read_size(text: str, problem: "Problem") -> tuple[int, ...]:

@@ -1,26 +1,23 @@
 """`icdc solve`: files in, checked answers out."""
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InfeasibleError, InputError, UsageError
-from .problems import HELP, find_problem
-from .watch import Watch
+from .problems import HELP, find_problem, look_here
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..data import Instance
     from ..plots import Recorder
-    from ..solving.report import Answer
-    from .answers import Line
-    from .batch import Job
-    from .cluster import Cluster
+    from ..problems.contract import Problem
+    from ..problems.instance import Instance
+    from ..solving import Answer, Solver
 
 INTERRUPTED = 130
 ANIMATION, STREAM = ".gif", ".jsonl"
@@ -41,7 +38,7 @@ def solve(
     time_limit: Annotated[float | None, typer.Option(help="Seconds to spend on all instances together.")] = None,
     start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda; by default what suits the solver.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     out: Annotated[
         Path | None,
@@ -59,10 +56,12 @@ def solve(
     With several instances, --out and --plot number their files. For thousands, --out FILE.jsonl takes the answers
     as they come instead of standard output, and a call that was stopped goes on with --resume.
     """
-    from ..data import read_instances
+    from ..io import read_instances
     from ..plots import Recorder
-    from .batch import grouped, in_order, jobs_of, run_jobs
-    from .planner import Planner
+    from ..solving.answers_file import AnswersFile
+    from ..solving.cluster import Cluster
+    from ..solving.path import solve_instances
+    from .watch import Watch
 
     if time_limit is not None and not time_limit > 0:
         raise UsageError(f"--time-limit must be more than 0 seconds, got {time_limit:g}")
@@ -72,100 +71,78 @@ def solve(
     recorder = Recorder() if plot is not None and plot.suffix.lower() == ANIMATION else None
     if recorder is not None and ray is not None:
         raise UsageError(f"--plot {plot}: what happens on a cluster cannot be animated")
-    cluster = None if ray is None else _join(ray)
-    elsewhere = None if cluster is None else "cuda" if cluster.gpus and device != "cpu" else "cpu"
-    planner = Planner(solver, model, samples, steps, refine, seed, device, recorder, elsewhere)
-    asked = planner.problem() if problem is None else find_problem(problem)
-    instances = [instance for file in files for instance in read_instances(file, asked)]
+    cluster = None if ray is None else Cluster(ray)
+    asked = None if problem is None else find_problem(problem)
+    chosen = _make(solver, model=model, steps=steps, refine=refine, device=device, trace=recorder)
+    instances = [one for file in files for one in read_instances(file, asked or _problem_of(model))]
     if recorder is not None and len(instances) != 1:
         raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
-    starts = None if start is None else _read_starts(start, instances)
-    jobs = [job for group in grouped(instances) for job in jobs_of(group, planner.plan(group), starts)]
-    watch = Watch(total=len(instances))
-
-    def answers(jobs: "Sequence[Job]") -> "Iterator[dict[int, Answer]]":
-        if cluster is None:
-            yield from run_jobs(jobs, time_limit, watch)
-        else:
-            with cluster:
-                yield from cluster.answers(jobs, time_limit, watch)
-
+    file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
-    if out is not None and out.suffix.lower() == STREAM:
-        infeasible = _stream(out, resume, instances, jobs, answers, watch, plot)
-    else:
-        infeasible = 0
-        for place, answer in in_order(answers(jobs)):
-            watch.clear()
-            _print(answer, as_json)
-            if answer.verdict.feasible:
-                _write(answer, _numbered(out, place, count), _numbered(plot, place, count), recorder)
-            else:
-                infeasible += 1
-            watch.finished(1)
+    watch = Watch(total=count)
+    answers = solve_instances(
+        instances,
+        chosen,
+        samples=samples,
+        seed=seed,
+        time_limit=time_limit,
+        starts=None if start is None else _read_starts(start, instances),
+        observer=watch,
+        cluster=cluster,
+        file=file,
+    )
+    infeasible, interrupted = 0, False
+    try:
+        with contextlib.nullcontext() if cluster is None else cluster:
+            for number, (place, answer) in enumerate(answers):
+                interrupted |= answer.interrupted
+                infeasible += not answer.feasible
+                if file is None:
+                    watch.clear()
+                    _print(answer, as_json)
+                elif answer.interrupted:
+                    continue
+                elif not number:
+                    watch.finished(file.before, before=True)
+                if answer.feasible:
+                    solution = None if file is not None else _numbered(out, place, count)
+                    _write(answer, solution, _numbered(plot, place, count), recorder)
+                watch.finished(1)
+    finally:
         watch.clear()
-    if watch.interrupted:
+        if file is not None:
+            print(file.summary(count), file=sys.stderr)
+    if file is not None:
+        infeasible = sum(not line["feasible"] for line in file.lines.values())
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
     if infeasible:
         raise InfeasibleError(f"no feasible solution was found for {infeasible} of {count} instances")
 
 
-def _join(address: str) -> "Cluster":
-    from .cluster import Cluster
+def _make(spec: str, **options: Any) -> "Solver":
+    """Return the solver that was asked for, with the options that were given."""
+    from ..solving.registry import make_solver, solver_class
 
-    return Cluster(address)
-
-
-def _stream(
-    out: Path,
-    resume: bool,
-    instances: "list[Instance]",
-    jobs: "list[Job]",
-    answers: "Callable[[Sequence[Job]], Iterator[dict[int, Answer]]]",
-    watch: Watch,
-    plot: Path | None,
-) -> int:
-    """Do the jobs that the file has no answers of, and append answers as they come; return how many are infeasible."""
-    from .answers import AnswersFile
-
-    file = AnswersFile(out, resume)
-    done: dict[int, Line] = {}
-    if resume:
-        plan = jobs[0].plan
-        models = {job.plan.model for job in jobs}
-        run = {"solver": plan.solver.name, "samples": plan.samples, "seed": plan.seed}
-        done = file.read(instances, run | ({"model": plan.model} if len(models) == 1 else {}))
-    before = len(done)
-    watch.finished(before, before=True)
-    # a job is done whole or not at all, so that a batch that was stopped ends like one that was not
-    for found in answers([job for job in jobs if not done.keys() >= set(job.places)]):
-        if watch.interrupted:
-            break  # the best so far is not what these instances were to get: the next call solves them
-        fresh = {place: answer for place, answer in found.items() if place not in done}
-        file.append(fresh.values())
-        for place, answer in fresh.items():
-            done[place] = answer.as_dict()
-            if answer.feasible:
-                _write(answer, None, _numbered(plot, place, len(instances)), None)
-        watch.finished(len(fresh))
-    watch.clear()
-    print(_summary(out, list(done.values()), before, len(instances)), file=sys.stderr)
-    return sum(not line["feasible"] for line in done.values())
+    look_here(spec)
+    if options["trace"] is not None and not solver_class(spec).abilities.trace:
+        raise UsageError(f"only the learned solver can be animated (--plot FILE.gif), not '{spec}'")
+    return make_solver(spec, **{name: value for name, value in options.items() if value is not None})
 
 
-def _summary(out: Path, lines: "list[Line]", before: int, count: int) -> str:
-    """Say what a file of answers holds."""
-    words = f"{out}: {len(lines)} of {count} instances answered"
-    words += f", {before} of them before" if before else ""
-    gaps = [line["gap"] for line in lines if line.get("gap") is not None]
-    if gaps:
-        words += f"; mean gap {100 * sum(gaps) / len(gaps):.2f} %, {sum(gap == 0 for gap in gaps)} optimal"
-    return words
+def _problem_of(model: str | None) -> "Problem | None":
+    """Return the problem of the model that was asked for, if one was."""
+    if model is None:
+        return None
+    from ..models.catalogue import card_of
+    from ..problems.registry import problem_of_file
+
+    return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
 
 
 def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.int64]]":
     """Return the solution that --start has for every instance, refusing infeasible ones."""
-    from ..data import read_solution
+    from ..io import read_solution
     from ..solving.verify import verify
 
     starts = []
@@ -179,8 +156,8 @@ def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.i
 
 def _check_outputs(out: Path | None, plot: Path | None, resume: bool) -> None:
     """Refuse, before anything is solved, what could not be written after."""
-    from ..data.solutions import ENDINGS
-    from ..plots import IMAGES
+    from ..io.pictures import IMAGES
+    from ..io.solutions import ENDINGS
 
     if resume and (out is None or out.suffix.lower() != STREAM):
         raise UsageError(f"--resume goes on with a file of answers; name it with --out FILE{STREAM}")
@@ -197,15 +174,14 @@ def _numbered(path: Path | None, place: int, count: int) -> Path | None:
 
 
 def _print(answer: "Answer", as_json: bool) -> None:
-    from ..solving.report import json_line, text
+    from ..solving.answer import json_line, text
 
     print(json_line(answer) if as_json else text(answer), flush=True)
 
 
 def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Recorder | None") -> None:
     """Write the solution and the picture, where they were asked for."""
-    from ..data import write_solution
-    from ..plots import save_animation, save_solution
+    from ..io import save_animation, save_solution, write_solution
 
     if out is not None:
         write_solution(out, answer.instance, answer.choice)
@@ -215,6 +191,6 @@ def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Rec
         save_solution(plot, answer.instance, answer.choice, answer.verdict.bound)
         return
     problem = answer.instance.problem
-    order = answer.solution if problem.feature_sizes.same_items else None
+    order = answer.solution if problem.solution_is_tour else None
     columns = problem.shape(problem.size(answer.instance.batch()))[1]
     save_animation(plot, recorder.frames, order=order, final=answer.choice[:, None] == range(columns))

@@ -11,7 +11,10 @@ from .progress import show_training
 
 
 def train(
-    config: Annotated[str, typer.Argument(help="A preset (see `icdc info`) or a .toml file.", metavar="PRESET|FILE")],
+    config: Annotated[
+        str | None,
+        typer.Argument(help="A preset or a .toml file; none lists the presets.", metavar="PRESET|FILE"),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting, e.g. cloning.batch=256; repeatable.")
     ] = None,
@@ -29,29 +32,36 @@ def train(
     A run can be stopped at any moment, by Ctrl-C or a kill, and resumed.
     """
     from ..errors import UsageError
-    from ..training import parse_override
+    from ..training import api, parse_override, presets
     from ..training.checkpoint import METRICS, MODEL, STATE
-    from ..training.methods import load_run, make_trainer
 
+    if config is None:
+        for name, words in presets().items():
+            print(f"{name:<{max(map(len, presets()))}}  {words}")
+        return
     overrides = dict(map(parse_override, settings or []))
     for name, value in (("time_limit", time_limit), ("rounds", rounds), ("seed", seed)):
         if value is not None:
             overrides[name] = value
-    loaded = load_run(config, overrides)
+    loaded = api.load_config(config, overrides)
     find_problem(loaded.problem)  # modules in the current folder too, before anything is written
     folder = out or Path("runs") / Path(config).stem
     if resume and overrides:
         raise UsageError("a resumed run keeps its settings; leave out --set, --time-limit, --rounds and --seed")
     if not resume and (folder / STATE).exists():
         raise UsageError(f"{folder} holds a run already; give --resume to go on with it, or another --out")
-    trainer = make_trainer(loaded, device=device, out=folder, resume=resume)
     try:
-        trainer.run(show_training)
+        model = api.train(loaded, out=folder, resume=resume, device=device, callback=show_training)
     except KeyboardInterrupt:
         print(f"\nicdc: interrupted; go on with: icdc train {config} --out {folder} --resume", file=sys.stderr)
         raise
     finally:
         if sys.stderr.isatty():
             print(file=sys.stderr)
-    print(f"trained for {folder / MODEL} (metrics: {folder / METRICS})", file=sys.stderr)
+    done = model.card["training"]
+    print(
+        f"trained for {done['seconds']:.0f} s (rounds: {done['rounds']}); "
+        f"wrote the model {folder / MODEL} and its metrics {folder / METRICS}",
+        file=sys.stderr,
+    )
     print(folder / MODEL)

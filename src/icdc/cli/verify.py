@@ -21,8 +21,8 @@ def verify(
 
     Exits with 3 if the solution does not fit the instance or is infeasible.
     """
-    from ..data import read_instances, read_solution
-    from ..solving.report import verdict_text
+    from ..io import read_instances, read_solution
+    from ..solving.answer import verdict_text
     from ..solving.verify import verify as judge
 
     if instance == solution == "-":

@@ -1,34 +1,29 @@
-"""Watching a solver at work: the best so far, for people on a terminal and for when it is interrupted."""
+"""Watching a solver at work: a live line with the best so far, for people on a terminal."""
 
 import sys
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-if TYPE_CHECKING:
-    from ..solving import Improvement
-    from .batch import Group
+import numpy as np
+from numpy.typing import NDArray
+
+from ..solving.path import Job, Observer
+from ..solving.solver import Improvement
 
 BAR = 24
 
 
-class Watch:
-    """A callback for solvers that remembers the last improvement and shows it on a live line.
+class Watch(Observer):
+    """Shows notes, improvements and progress.
 
     Parameters
     ----------
-    stream : where the line goes, stderr unless given; nothing is shown unless it is a terminal.
+    stream : where words go, stderr unless given; nothing but notes is shown unless it is a terminal.
     total : how many instances there are; the line begins with a progress bar if they are several.
-
-    Attributes
-    ----------
-    last : the last improvement of the group that is being solved; None before the first.
-    interrupted : whether Ctrl-C ended the search.
     """
 
     def __init__(self, stream: TextIO | None = None, total: int = 1) -> None:
-        self.last: Improvement | None = None
-        self.interrupted = False
         self._stream = sys.stderr if stream is None else stream
         self._total, self._done, self._before = total, 0, 0
         self._begun = time.perf_counter()
@@ -36,17 +31,19 @@ class Watch:
         self._words = ""
         self._bound: float | None = None
 
-    def begin(self, group: "Group") -> None:
-        """Say what is being solved from now on."""
-        self.last = None
-        single = len(group.instances) == 1
-        self._words = group.instances[0].name if single else f"{len(group.instances)} × {group.problem.name}"
-        bound = group.problem.lower_bound(group.arrays) if single and self._stream.isatty() else None
-        self._bound = None if bound is None else float(bound[0])
+    def note(self, sentence: str) -> None:
+        """Say something in a line of its own."""
+        self.clear()
+        print(f"icdc: {sentence}", file=self._stream)
 
-    def __call__(self, improvement: "Improvement") -> None:
-        """Remember an improvement, and show it where somebody is looking."""
-        self.last = improvement
+    def begin(self, job: Job, bound: NDArray[np.float64]) -> None:
+        """Say what is being solved from now on."""
+        single = len(job.instances) == 1
+        self._words = job.instances[0].name if single else f"{len(job.instances)} × {job.problem.name}"
+        self._bound = float(bound[0]) if single and np.isfinite(bound[0]) else None
+
+    def improved(self, improvement: Improvement) -> None:
+        """Show an improvement."""
         self._show(self._line(improvement))
 
     def finished(self, count: int, before: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The conformance kit: does a problem keep the contract of `icdc.problem`?
+"""The conformance kit: does a problem keep the contract of `icdc.Problem`?
 
 Every check compares two parts of a problem that were written independently of each other, on instances so
 tiny that all solutions can be listed. `assert_conforms` is for tests, `icdc check-problem module:Class` for
@@ -8,9 +8,9 @@ the command line.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..problem import Problem, Size
+from ..problems.contract import Problem, Size
 from .instances import Wrong
-from .solutions import SolutionChecks
+from .presentation import PresentationChecks
 
 __all__ = ["Finding", "assert_conforms", "check_conformance"]
 
@@ -40,7 +40,7 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0)
         assignments of columns to rows must be few enough to list. Chosen from `size_names` unless given.
     seed : of the instances.
     """
-    kit = SolutionChecks(problem, size if size is not None else _tiny(problem), seed)
+    kit = PresentationChecks(problem, size if size is not None else _tiny(problem), seed)
     checks: dict[str, Callable[[], None]] = {
         "instances are drawn repeatably and pass their own check": kit.instances,
         "check refuses what is not a number": kit.refuses,
@@ -56,6 +56,9 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0)
         "density is the share of ones": kit.density,
         "violation is zero on feasible matrices only": kit.violation,
         "the lower bound is below the best of all solutions": kit.bound,
+        "cost_matrix and structure say what cost and feasible do": kit.structure,
+        "an answer can be described and drawn": kit.presentation,
+        "a solution file reads back as the choice it was written from": kit.solution_file,
         "the generator on the device draws like the one on the host": kit.device,
         "no value is read on the host": kit.synchronisation,
     }

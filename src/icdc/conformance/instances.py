@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..decoding import decode, log_probability
 from ..errors import IcdcError, InputError, UsageError
-from ..noise import Noise, fold, root_key
-from ..problem import Problem, Size, to_tensors
+from ..kernels import Noise, fold, root_key
+from ..problems.contract import Problem, Size, to_tensors
+from ..problems.decoding import decode, log_probability
 
 MOST_SOLUTIONS = 50_000
 FAR = 6.0

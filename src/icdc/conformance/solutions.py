@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..decoding import Order, decode, log_probability, random_choice
-from ..noise import Noise, fold, root_key
-from ..problem import one_hot
-from ..rules import Rule
+from ..kernels import Noise, fold, root_key
+from ..problems.contract import one_hot
+from ..problems.decoding import Order, decode, log_probability, random_choice
+from ..problems.rules import Rule
 from .instances import FAR, InstanceChecks, Wrong, only
 
 
 class SolutionChecks(InstanceChecks):
-    """All checks: those of instances, and those that need solutions of them."""
+    """The checks of instances, and those that need solutions of them."""
 
     def decoding(self) -> None:
         tries = 200

@@ -1,46 +1,24 @@
 """Denoisers: from an encoded instance, a noisy solution and its time to logits of the clean solution."""
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import fused_ends
+from .. import kernels
 from .config import NetworkConfig
 from .edge import EdgeLayer
 from .encoder import Encoding
-from .layers import FeedForward, LayerNorm, Linear, TimeEmbedding, head_scores, make_norm
+from .layers import FeedForward, LayerNorm, Linear, TimeEmbedding, make_norm, normed_mlp
 
 
 class EdgeInput(nn.Module):
-    """Embed X_t on every edge and, if asked for, the relations and X_t times the relations.
-
-    The product lets a layer that sums over a row or a column see loads and lengths of the noisy solution.
-    """
+    """Embed X_t on every edge and, if asked for, the relations and X_t times the relations."""
 
     def __init__(self, channels: int, width: int, with_relations: bool) -> None:
         super().__init__()
-        self.with_relations = with_relations
         self.linear = nn.Linear(1 + (2 * channels if with_relations else 0), width)
 
-    def forward(self, x: Tensor, relations: Tensor) -> Tensor:
-        """(N, R, C) and (N, R, C, k) to (N, R, C, width)."""
-        x = x[..., None]
-        # a linear map of ±1 is an embedding of two values, without the slow backward of a table look-up
-        parts = [2 * x - 1] + ([relations, x * relations] if self.with_relations else [])
-        out: Tensor = self.linear(torch.cat(parts, -1))
-        return out
-
-    def parts(self, relations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what an edge starts with and what X_t = 1 adds to it, (B, R, C, width) each.
-
-        For all solutions of an instance alike, so that a step of the reverse process has only to add them up.
-        """
-        sign, *others = self.linear.weight.split([1, *[relations.shape[-1]] * (2 if self.with_relations else 0)], 1)
-        bias = self.linear.bias - sign.squeeze(1), 2 * sign.squeeze(1)
-        if not others:
-            shape = *relations.shape[:-1], -1
-            return bias[0].expand(shape), bias[1].expand(shape)
-        return F.linear(relations, others[0], bias[0]), F.linear(relations, others[1], bias[1])
+    def forward(self, x: Tensor, relations: Tensor, base: Tensor | None = None) -> Tensor:
+        """Return (N, R, C, width) for x (N, R, C), relations (B, R, C, k) and, to be added, `base` (B, R, C, width)."""
+        return kernels.first_edges(x, relations, self.linear.weight, self.linear.bias, base)
 
 
 class EdgeOutput(nn.Module):
@@ -57,15 +35,8 @@ class EdgeOutput(nn.Module):
     def forward(self, rows: Tensor, columns: Tensor, edges: Tensor) -> Tensor:
         """(N, R, d), (N, C, d) and (N, R, C, c) to (N, R, C)."""
         query, key = self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns))
-        scores = head_scores(query, key, self.heads)
-        if fused_ends.supports(edges, self.heads):
-            norm, up, down = self.norm_edges, self.mix.up, self.mix.down
-            return fused_ends.read_out(
-                edges, scores, norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias
-            )  # fmt: skip
-        scores = scores.permute(0, 2, 3, 1)
-        out: Tensor = self.mix(torch.cat([self.norm_edges(edges), scores.to(edges.dtype)], -1))
-        return out.squeeze(-1).float()
+        scores = kernels.head_scores(query, key, self.heads)
+        return kernels.read_edges(edges, scores, normed_mlp(self.norm_edges, self.mix.up, self.mix.down))
 
 
 class EdgeDenoiser(nn.Module):
@@ -89,21 +60,12 @@ class EdgeDenoiser(nn.Module):
         """Return logits (N, R, C) for noisy matrices x (N, R, C) at steps t (N,), K of each of B instances."""
         samples = len(x) // len(encoding.rows)
         rows, columns = (nodes.repeat_interleave(samples, 0) for nodes in (encoding.rows, encoding.columns))
-        edges = self._first_edges(encoding, x, samples)
+        edges = self.input(x, encoding.relations, encoding.edges)
         time = self.time(t)
         for layer, time_map in zip(self.layers, self.time_maps, strict=True):
             rows, columns, edges = layer(rows, columns, edges, time_map(time))
         out: Tensor = self.output(rows, columns, edges)
         return out
-
-    def _first_edges(self, encoding: Encoding, x: Tensor, samples: int) -> Tensor:
-        """Return the edge state (N, R, C, c) before the first layer."""
-        if encoding.edges is not None and fused_ends.supports(encoding.edges, 0):
-            constant, slope = self.input.parts(encoding.relations)
-            return fused_ends.begin(x, encoding.edges + constant, slope)
-        encoding = encoding.repeat(samples)
-        edges: Tensor = self.input(x, encoding.relations)
-        return edges if encoding.edges is None else encoding.edges + edges
 
 
 class GatedDenoiser(nn.Module):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..problem import Features, FeatureSizes
+from ..kernels import attend, split_heads
+from ..problems.contract import Features, FeatureSizes
 from .config import NetworkConfig
 from .edge import EdgeLayer
-from .layers import FeedForward, attend, make_norm, split_heads
+from .layers import FeedForward, make_norm
 
 
 @dataclass(frozen=True)

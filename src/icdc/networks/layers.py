@@ -4,10 +4,9 @@ import math
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import fused_norm
+from .. import kernels
 
 NormKind = Literal["layer", "batch"]
 
@@ -21,9 +20,7 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        if fused_norm.supports(x):
-            return fused_norm.layer_norm(x, self.weight, self.bias)
-        return F.layer_norm(x, x.shape[-1:], self.weight.to(x.dtype), self.bias.to(x.dtype)).to(x.dtype)
+        return kernels.layer_norm(x, self.weight, self.bias)
 
 
 class BatchNorm(nn.Module):
@@ -58,22 +55,11 @@ def make_norm(kind: NormKind, width: int) -> nn.Module:
     return LayerNorm(width) if kind == "layer" else BatchNorm(width)
 
 
-def gelu(x: Tensor) -> Tensor:
-    """GELU by its tanh form, the cheaper one to fuse."""
-    return F.gelu(x, approximate="tanh")
-
-
 class Linear(nn.Linear):
-    """A linear map whose bias gets its gradient at less cost, where there is a kernel for it.
-
-    A compiler finds its own way to sum over rows, along with whatever else reads them.
-    """
+    """A linear map with a bias, whose gradient has a kernel of its own."""
 
     def forward(self, x: Tensor) -> Tensor:
-        learns = torch.is_grad_enabled() and self.bias is not None and self.bias.requires_grad
-        if learns and not torch.compiler.is_compiling() and fused_norm.sums_bias(x, self.out_features):
-            return fused_norm.linear(x, self.weight, self.bias)
-        return super().forward(x)
+        return kernels.linear(x, self.weight, self.bias)
 
 
 class FeedForward(nn.Module):
@@ -85,7 +71,7 @@ class FeedForward(nn.Module):
         self.down = Linear(hidden, width if out is None else out)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down(gelu(self.up(x)))
+        out: Tensor = self.down(kernels.gelu(self.up(x)))
         return out
 
 
@@ -105,18 +91,6 @@ class TimeEmbedding(nn.Module):
         return torch.cat([angle.sin(), angle.cos()], -1)
 
 
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """(N, items, width) to (N, heads, items, width / heads)."""
-    split: Tensor = x.unflatten(-1, (heads, -1))
-    return split.transpose(1, 2)
-
-
-def head_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:
-    """Return scaled dot products of every row with every column, (N, heads, rows, columns)."""
-    scale = (query.shape[-1] // heads) ** -0.5
-    return split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)
-
-
-def attend(weights: Tensor, values: Tensor, heads: int) -> Tensor:
-    """Return weights (N, heads, items, others) applied to values (N, others, d), as (N, items, d)."""
-    return (weights @ split_heads(values, heads)).transpose(1, 2).flatten(2)
+def normed_mlp(norm: LayerNorm, up: nn.Linear, down: nn.Linear) -> kernels.NormedMLP:
+    """Return the weights of a norm and the two linear maps after it, as operations take them."""
+    return kernels.NormedMLP(norm.weight, norm.bias, up.weight, up.bias, down.weight, down.bias)

@@ -1,23 +1,21 @@
 """Pictures of solutions: Gantt chart, tour, heatmap, and the denoising that led there.
 
-Every function draws on the axes it is given, or on new ones, and returns them. matplotlib is imported only
-when something is drawn. Colours are told apart by people with any colour vision.
+Every function takes plain arrays, draws on the axes it is given, or on new ones, and returns them. matplotlib is
+imported only when something is drawn. Colours are told apart by people with any colour vision. Which picture suits
+a problem is `Problem.draw_solution`; files are written by `icdc.io`.
 """
 
-from .animation import Frame, Recorder, save_animation
+from .animation import Frame, Recorder, animate
 from .gantt import plot_gantt
 from .heatmap import plot_heatmap
-from .save import IMAGES, save_solution
 from .tour import plot_tour, scaled_positions
 
 __all__ = [
-    "IMAGES",
     "Frame",
     "Recorder",
+    "animate",
     "plot_gantt",
     "plot_heatmap",
     "plot_tour",
-    "save_animation",
-    "save_solution",
     "scaled_positions",
 ]

@@ -3,20 +3,17 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
-from ..files import write_atomically
 from .style import INK, SEQUENTIAL
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from ..sampling import Step
+    from ..diffusion.sampler import Step
 
 _INCHES, _DPI = (7.0, 4.0), 90
 
@@ -40,7 +37,7 @@ class Frame:
 class Recorder:
     """A callback of the reverse process that keeps the frames of one trajectory.
 
-    Give it to a solver as `solver.trace`; it never asks to stop.
+    It never asks to stop.
 
     Parameters
     ----------
@@ -69,27 +66,23 @@ class Recorder:
         self._finished = step.s == 0
 
 
-def save_animation(
-    path: str | Path,
+def animate(
     frames: Sequence[Frame],
     *,
     order: Sequence[int] | NDArray[np.int64] | None = None,
     final: NDArray[Any] | None = None,
     seconds: float = 6.0,
-) -> None:
-    """Write a GIF: X_t on the left, what the network believes X_0 to be on the right.
+) -> bytes:
+    """Return a GIF: X_t on the left, what the network believes X_0 to be on the right.
 
     Parameters
     ----------
-    path : the file; it appears whole or not at all.
-    frames : the moments, in order.
+    frames : the moments, in order; at least one.
     order : for square matrices, an order of the items, such as the tour that was found: the solution then
         appears as a line beside the diagonal.
     final : (rows, columns), the solution matrix, shown last and longest.
     seconds : how long one round takes.
     """
-    if not frames:
-        raise UsageError(f"{path}: there is no step to animate")
     shown = list(frames)
     if final is not None:
         last = np.asarray(final, dtype=np.float64)
@@ -108,7 +101,7 @@ def save_animation(
         loop=0,
         optimize=True,
     )
-    write_atomically(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _draw(frame: Frame, order: Sequence[int] | NDArray[np.int64] | None) -> "Image":

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bounds import assignment_bound
 from ..errors import InputError
-from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Size, to_tensors
+from ..kernels import Noise
+from .contract import Arrays, Features, FeatureSizes, Instances, Size
 from .matrices import checked_matrix, reject_negative
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
@@ -47,9 +45,10 @@ class Atsp(TourProblem):
     def travel(self, instances: Instances) -> Tensor:
         return instances["distances"]
 
-    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
-        """Return the assignment bound, (count,)."""
-        return assignment_bound(self.travel(to_tensors(arrays)).numpy())
+    @classmethod
+    def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
+        """A matrix from items to the same items, or one that is square."""
+        return same_items or (len(shape) == 2 and shape[0] == shape[1])
 
     def features(self, instances: Instances) -> Features:
         """D, Dᵀ, D above its row's and its column's minimum, and log-Sinkhorn of −D at two temperatures."""

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bounds import assignment_bound
 from ..errors import InputError
-from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Size, to_tensors
+from ..kernels import Noise
+from .contract import Arrays, Features, FeatureSizes, Instances, Size
 from .matrices import checked_matrix
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
@@ -27,6 +25,7 @@ class Navigation(TourProblem):
 
     name = "navigation"
     arrays = ("coordinates", "slowness", "traffic")
+    entries = "travel times"
     feature_sizes = FeatureSizes(relations=7, raw_relations=2, rows=2, columns=2, same_items=True)
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
@@ -67,10 +66,6 @@ class Navigation(TourProblem):
 
     def travel(self, instances: Instances) -> Tensor:
         return squared_distances(instances["coordinates"]) * instances["slowness"] + instances["traffic"]
-
-    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
-        """Return the assignment bound of the travel times, (count,)."""
-        return assignment_bound(self.travel(to_tensors(arrays)).numpy())
 
     def features(self, instances: Instances) -> Features:
         """S and F (raw), their transposes, F above its row's and column's minimum, and squared distances.

@@ -1,18 +1,26 @@
 """Unrelated parallel machine scheduling: give every job to a machine, finish as early as possible."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bounds import scheduling_bound
-from ..noise import Noise
-from ..problem import Arrays, Features, FeatureSizes, Instances, Problem, Size, totals_by_column
-from ..rules import OneColumnPerRow
+from ..kernels import Noise
+from .bounds import scheduling_bound
+from .contract import Arrays, Features, FeatureSizes, Instances, Problem, Size, to_tensors, totals_by_column
+from .instance import Instance
 from .matrices import checked_matrix, reject_negative
+from .rules import OneColumnPerRow
+from .text import counted, number, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BAR = 24
+"""Characters of the longest bar of a printed schedule."""
 
 
 class Pmsp(Problem):
@@ -23,6 +31,11 @@ class Pmsp(Problem):
     size_names = ("jobs", "machines")
     feature_sizes = FeatureSizes(relations=5, raw_relations=1)
     rule = OneColumnPerRow()
+    objective = "makespan"
+    row_words = ("job", "jobs")
+    column_words = ("machine", "machines")
+    entries = "processing times"
+    structure = "makespan"
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs, machines = size
@@ -59,6 +72,47 @@ class Pmsp(Problem):
     def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
         """Return the linear-programming bound on the makespan, (count,)."""
         return scheduling_bound(np.asarray(arrays["durations"]))
+
+    def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
+        """Return the processing times, (count, jobs, machines)."""
+        return to_tensors({"durations": arrays["durations"]})["durations"].numpy()
+
+    @classmethod
+    def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
+        """Any matrix whose rows and columns may be different things."""
+        return len(shape) == 2 and not same_items
+
+    def describe_size(self, size: Size) -> str:
+        return f"{counted(size[0], self.row_words)} on {counted(size[1], self.column_words)}"
+
+    def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
+        """Return a line for each machine: its load, as a number and a bar, and its jobs."""
+        durations = instance.arrays["durations"]
+        machines = instance.column_labels(range(durations.shape[1]))
+        jobs = [np.flatnonzero(choice == machine) for machine in range(len(machines))]
+        # Python's own integers: sums of narrow dtypes must not wrap
+        loads = [sum(durations[mine, machine].tolist()) for machine, mine in enumerate(jobs)]
+        longest = max(loads)
+        width = max(map(len, machines))
+        load_width = max(len(number(load)) for load in loads)
+        lines = []
+        for name, load, mine in zip(machines, loads, jobs, strict=True):
+            bar = "█" * round(_BAR * load / longest) if longest else ""
+            prefix = f"  {self.column_words[0]} {name:<{width}}  {number(load):>{load_width}}  {bar:<{_BAR}}  "
+            lines += wrapped(prefix, " ".join(instance.row_labels(mine.tolist())) or "–")
+        return lines
+
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> "Figure":
+        """Draw a Gantt chart."""
+        from matplotlib.figure import Figure
+
+        from ..plots import plot_gantt
+
+        durations = instance.arrays["durations"]
+        figure = Figure(figsize=(11.0, 1.4 + 0.55 * durations.shape[1]), layout="constrained")
+        ax = figure.subplots()
+        plot_gantt(durations, choice, jobs=instance.rows, machines=instance.columns, bound=bound, ax=ax)
+        return figure
 
     def features(self, instances: Instances) -> Features:
         """P, P above its row's minimum and mean, and balanced fractional assignments at two temperatures."""

@@ -1,6 +1,7 @@
 """What all problems share whose solution is one tour through n items."""
 
 from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -8,9 +9,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
-from ..noise import Noise
-from ..problem import Instances, Problem, Size, integers_of, picked
-from ..rules import HamiltonianCycle
+from ..kernels import Noise
+from .bounds import assignment_bound
+from .contract import Arrays, Instances, Problem, Size, integers_of, picked, to_tensors
+from .instance import Instance
+from .rules import HamiltonianCycle
+from .text import wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class TourProblem(Problem):
@@ -18,10 +25,23 @@ class TourProblem(Problem):
 
     size_names = ("cities",)
     rule = HamiltonianCycle()
+    objective = "length"
+    row_words = column_words = ("city", "cities")
+    entries = "distances"
+    solution_is_tour = True
+    structure = "tour"
 
     @abstractmethod
     def travel(self, instances: Instances) -> Tensor:
         """Return what each step costs, (batch, n, n); used to score, never shown to the network."""
+
+    def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
+        """Return what each step costs, (count, n, n)."""
+        return self.travel(to_tensors(arrays)).numpy()
+
+    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
+        """Return the assignment bound, (count,)."""
+        return assignment_bound(self.cost_matrix(arrays))
 
     def shape(self, size: Size) -> tuple[int, int]:
         return size[0], size[0]
@@ -63,6 +83,28 @@ class TourProblem(Problem):
         successor = np.empty_like(tour)
         successor[tour] = np.roll(tour, -1)
         return successor
+
+    def describe_size(self, size: Size) -> str:
+        return f"tour of {size[0]} {self.row_words[1]}"
+
+    def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
+        """Return the tour in visiting order, back to where it begins."""
+        tour = self.solution(choice)
+        return wrapped("  ", " → ".join(instance.row_labels([*tour, tour[0]])))
+
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> "Figure":
+        """Draw the tour on its map, beside the matrix in the order of the tour."""
+        from matplotlib.figure import Figure
+
+        from ..plots import plot_heatmap, plot_tour
+
+        figure = Figure(figsize=(12.0, 5.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        matrix, names, tour = self.cost_matrix(instance.batch())[0], instance.rows, self.solution(choice)
+        plot_tour(tour, coordinates=instance.coordinates, distances=matrix, names=names, ax=left)
+        plot_heatmap(matrix, choice, rows=names, columns=names, order=tour, ignore_diagonal=True, ax=right)
+        right.set_title(f"cost of every step, {self.row_words[1]} in the order of the tour")
+        return figure
 
 
 def random_tmat(count: int, cities: int, rng: np.random.Generator) -> NDArray[np.int32]:

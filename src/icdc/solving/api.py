@@ -1,21 +1,25 @@
-"""`icdc.solve`: one instance from Python, answered like a file on the command line."""
+"""`icdc.solve` and `icdc.solve_many`: instances from Python, answered like files on the command line."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..data.instances import Instance
 from ..errors import InfeasibleError, UsageError
-from ..model import Model, card_of
-from ..problem import Problem
-from ..problems import get_problem, problem_of_file
-from ..solver import Solver
-from .report import Answer
-from .solver import DiffusionSolver, SolveCallback
-from .verify import verify
+from ..models.catalogue import card_of
+from ..models.diffusion import Model
+from ..problems.contract import Problem
+from ..problems.instance import Instance
+from ..problems.registry import BUILT_IN, get_problem, problem_of_file, problems_of_matrix
+from .answer import Answer
+from .path import Observer, solve_instances
+from .registry import make_solver
+from .solver import Improvement, SolveCallback, Solver
 
-DEFAULT_SAMPLES = 32
+
+class UnfamiliarWarning(UserWarning):
+    """An instance is unlike those a model was trained on, and its answer is not proven optimal."""
 
 
 def solve(
@@ -23,8 +27,8 @@ def solve(
     *,
     problem: str | Problem | None = None,
     model: Model | str | None = None,
-    solver: Solver | None = None,
-    samples: int = DEFAULT_SAMPLES,
+    solver: Solver | str | None = None,
+    samples: int | None = None,
     seed: int = 0,
     time_limit: float | None = None,
     start: Sequence[int] | None = None,
@@ -35,38 +39,118 @@ def solve(
 
     Parameters
     ----------
-    instance : a matrix (nested lists or an array), or a mapping of the problem's named arrays.
+    instance : a matrix (nested lists or an array), a mapping of the problem's named arrays, or an `Instance`.
     problem : a name such as "atsp" or "pmsp", or a `Problem`; a matrix that is not square is "pmsp" by itself, and
         a model brings its own.
     model : a `Model`, the name of a shipped one, or a file's path; by default the shipped one for the nearest size.
-    solver : another solver, for example `icdc.make_solver("cpsat")`.
-    samples : trajectories; the best solution of all of them is the answer.
+    solver : another solver: its name, such as "cpsat" or "ga:iterations=500", or a `Solver`.
+    samples : tries; the best solution of all of them is the answer. By default 32 for the learned solver, else 1.
     time_limit : seconds; the search goes on until then, or until the bound is met.
     start : a solution to begin with, as `Answer.solution` writes it; the answer is never worse.
     callback : told of every improvement; return True to stop.
-    options : further options of `DiffusionSolver`, such as steps=10, refine=3 or device="cpu".
+    options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
+    starts = None if start is None else [start]
+    (answer,) = _solve([instance], problem, model, solver, samples, seed, time_limit, starts, callback, options)
+    if not answer.feasible:
+        raise InfeasibleError("no feasible solution was found")
+    return answer
+
+
+def solve_many(
+    instances: Iterable[Any],
+    *,
+    problem: str | Problem | None = None,
+    model: Model | str | None = None,
+    solver: Solver | str | None = None,
+    samples: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    starts: Sequence[Sequence[int]] | None = None,
+    callback: SolveCallback | None = None,
+    **options: Any,
+) -> list[Answer]:
+    """Solve instances of any sizes, equal ones together, and return a checked answer for each, in their order.
+
+    An instance for which nothing feasible was found has an answer that says so. `time_limit` is for all of them
+    together; `starts` has a solution for each; the other parameters are those of `solve`.
+    """
+    return _solve(instances, problem, model, solver, samples, seed, time_limit, starts, callback, options)
+
+
+def _solve(
+    instances: Iterable[Any],
+    problem: str | Problem | None,
+    model: Model | str | None,
+    solver: Solver | str | None,
+    samples: int | None,
+    seed: int,
+    time_limit: float | None,
+    starts: Sequence[Sequence[int]] | None,
+    callback: SolveCallback | None,
+    options: Mapping[str, Any],
+) -> list[Answer]:
+    """Do what `solve` and `solve_many` promise; warnings point to who called them."""
+    if time_limit is not None and not time_limit > 0:
+        raise UsageError(f"the time limit must be more than 0 seconds, got {time_limit:g}")
+    chosen = _solver_of(solver, model, options)
+    found = [
+        _instance_of(instance, problem, model, f"instance {number}" if number else "instance")
+        for number, instance in enumerate(instances)
+    ]
+    if starts is not None and len(starts) != len(found):
+        raise UsageError(f"there are {len(starts)} starts for {len(found)} instances")
+    begins = None
+    if starts is not None:
+        begins = [one.problem.choice(list(start)) for one, start in zip(found, starts, strict=True)]
+    observer = _Caller(callback)
+    numbered = solve_instances(
+        found, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer
+    )
+    answers = [answer for _, answer in numbered]
+    if len(answers) < len(found):
+        raise KeyboardInterrupt
+    if not all(answer.optimal for answer in answers):
+        for sentence in observer.notes:
+            warnings.warn(sentence, UnfamiliarWarning, stacklevel=3)
+    return answers
+
+
+class _Caller(Observer):
+    """Passes improvements on to a callback and keeps the notes."""
+
+    def __init__(self, callback: SolveCallback | None) -> None:
+        self.callback = callback
+        self.notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def improved(self, improvement: Improvement) -> bool | None:
+        return None if self.callback is None else self.callback(improvement)
+
+
+def _solver_of(solver: Solver | str | None, model: Model | str | None, options: Mapping[str, Any]) -> Solver:
+    """Return the solver that is meant, with its options."""
+    if isinstance(solver, Solver):
+        if options or model is not None:
+            raise UsageError("a model and options belong to a solver that is made here; this one is made already")
+        return solver
+    given = dict(options) if model is None else {"model": model, **options}
+    return make_solver(solver or "icdc", **given)
+
+
+def _instance_of(instance: Any, problem: str | Problem | None, model: Model | str | None, name: str) -> Instance:
+    """Return what was given as a checked instance."""
+    if isinstance(instance, Instance):
+        return instance
     chosen = _problem_of(instance, problem, model)
     named = instance if isinstance(instance, Mapping) else {chosen.arrays[0]: instance}
-    missing = [name for name in chosen.arrays if name not in named]
+    missing = [array for array in chosen.arrays if array not in named]
     if missing:
         raise UsageError(f"an instance of '{chosen.name}' needs the array '{missing[0]}'")
-    arrays = chosen.check({name: np.asarray(named[name])[None] for name in chosen.arrays})
-    if solver is None:
-        solver = DiffusionSolver(model, **options)
-    elif options or model is not None:
-        raise UsageError("a model and its options are for the learned solver, not for another")
-    begin: dict[str, Any] = {} if start is None else {"start": chosen.choice(list(start))[None]}
-    if callback is not None:
-        begin["callback"] = callback
-    results = solver.solve(chosen, arrays, samples=samples, seed=seed, time_limit=time_limit, **begin)
-    found = Instance("instance", chosen, {name: array[0] for name, array in arrays.items()})
-    verdict = verify(chosen, arrays, results.choice)[0]
-    if not verdict.feasible:
-        raise InfeasibleError("no feasible solution was found")
-    return Answer(
-        found, results.choice[0], verdict, samples, results.seconds, seed, solver.name, results.extra.get("model")
-    )
+    arrays = chosen.check({array: np.asarray(named[array])[None] for array in chosen.arrays})
+    return Instance(name, chosen, {array: values[0] for array, values in arrays.items()})
 
 
 def _problem_of(instance: Any, problem: str | Problem | None, model: Model | str | None) -> Problem:
@@ -79,8 +163,7 @@ def _problem_of(instance: Any, problem: str | Problem | None, model: Model | str
         return model.problem
     if model is not None:
         return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
-    if not isinstance(instance, Mapping):
-        shape = np.shape(instance)
-        if len(shape) == 2 and shape[0] != shape[1]:
-            return get_problem("pmsp")
-    raise UsageError('say which problem this is: problem="atsp", "pmsp" or "navigation", or one of your own')
+    fitting = [] if isinstance(instance, Mapping) else problems_of_matrix(np.shape(instance))
+    if len(fitting) == 1:
+        return fitting[0]()
+    raise UsageError(f"say which problem this is: problem={', '.join(map(repr, BUILT_IN))}, or one of your own")

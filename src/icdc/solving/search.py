@@ -1,27 +1,30 @@
-"""One search with the learned solver: incumbents, trajectories in chunks and threads, refinement, deadlines."""
+"""One search with a diffusion model: incumbents, trajectories in chunks and threads, refinement, deadlines.
 
-import hashlib
+Random numbers of a trajectory depend on the seed, the instance's own content and the trajectory's number, so an
+answer does not depend on what else is in the batch, on the size of a chunk, or on the device count.
+"""
+
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import InfeasibleError, InputError
-from ..model import Model
-from ..noise import Noise, fold, root_key
-from ..problem import Arrays, Problem, to_tensors
-from ..sampling import Predict, Step, Task, best_of, generate, refine
-from ..solver import Results
+from ..diffusion.sampler import Predict, SamplingOptions, Step, best_of, generate, refine
+from ..kernels import Noise, fold, root_key
+from ..models.diffusion import Model
+from ..problems.contract import to_tensors
+from ..problems.task import Task
+from .solver import Found, Improvement, Request, fingerprints
+from .verify import judge, lower_bounds, meets
 
-if TYPE_CHECKING:
-    from .solver import DiffusionSolver
+Trace = Callable[[Step], bool | None]
+"""Sees every reverse step of the first trajectories; returning True ends them."""
 
 CPU_CHUNK_BYTES = 4 * 2**20
 """Edge states that run together on one core, as float32: with many more, inference waits for memory."""
@@ -37,108 +40,83 @@ RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
 
 
-@dataclass(frozen=True)
-class Improvement:
-    """What a callback is told: seconds since the start, and the best cost and choice of every instance so far."""
-
-    seconds: float
-    cost: NDArray[np.float64]
-    choice: NDArray[np.int64]
-
-
-SolveCallback = Callable[[Improvement], bool | None]
-
-
 @dataclass
 class Search:
-    """One call of `solve`: the incumbents of all instances, and the loop that improves them."""
+    """The incumbents of all instances of a request, and the loop that improves them.
 
-    solver: "DiffusionSolver"
+    model, options : the network, and how its trajectories run.
+    refine_rounds, refine_steps : rounds of refinement after sampling, and network passes of each; with a time limit
+        there are as many rounds as fit.
+    chunk : trajectories that run together.
+    trace : sees the reverse steps; they then run in one thread.
+    """
+
+    request: Request
     model: Model
-    problem: Problem
-    arrays: Arrays
-    samples: int
-    seed: int
-    callback: SolveCallback | None
+    options: SamplingOptions
+    refine_rounds: int
+    refine_steps: int
+    chunk: int
+    trace: Trace | None = None
     stopped: bool = field(default=False, init=False)
     abandoned: bool = field(default=False, init=False)
     lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
-        self.count = len(next(iter(self.arrays.values())))
-        size = self.problem.size(self.arrays)
-        self.options = self.solver.options_for(self.model, size, self.samples)
-        rows, columns = self.problem.shape(size)
-        self.choice = np.zeros((self.count, rows), dtype=np.int64)
-        self.cost = np.full(self.count, np.inf)
-        self.bound = np.full(self.count, -np.inf)
-        self.limit = self.solver.chunk or default_chunk(self.model, (rows, columns), self.options.decodes)
+        request = self.request
+        self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
+        self.cost = np.full(request.count, np.inf)
+        self.bound = np.full(request.count, -np.inf)
         on_cpu = self.model.device.type == "cpu"
-        self.threads = torch.get_num_threads() if on_cpu and self.solver.trace is None else 1
+        self.threads = torch.get_num_threads() if on_cpu and self.trace is None else 1
         self.began = time.perf_counter()
 
-    def run(self, time_limit: float | None, start: NDArray[np.int64] | None) -> bool:
-        """Work through all instances; return whether the user interrupted it."""
-        if start is not None:
-            self._begin_from(start)
-        if time_limit is not None:  # a bound is worth its time only where meeting it saves some
-            bound = self.problem.lower_bound(self.arrays)
-            self.bound = self.bound if bound is None else bound
+    def run(self) -> Found:
+        """Work through all instances."""
+        request = self.request
+        if request.start is not None:
+            self.choice = request.start.copy()
+            self.cost = judge(request.problem, request.arrays, request.start)[1].astype(np.float64)
+        if request.bound is not None:
+            self.bound = request.bound
+        elif request.time_limit is not None:  # a bound is worth its time only where meeting it saves some
+            self.bound = lower_bounds(request.problem, request.arrays)
+        interrupted = False
         try:
             with torch.inference_mode():
                 for chunk, chunks_left in self._chunks():
                     deadline = None
-                    if time_limit is not None:
+                    if request.time_limit is not None:
                         now = time.perf_counter()
-                        deadline = now + (self.began + time_limit - now) / chunks_left
+                        deadline = now + (self.began + request.time_limit - now) / chunks_left
                     self._solve_chunk(chunk, deadline)
                     if self.stopped and np.isfinite(self.cost).all():
                         break
         except KeyboardInterrupt:
-            if not np.isfinite(self.cost).all():
+            if not np.isfinite(self.cost).any():
                 raise
-            return True
-        return False
-
-    def results(self, seconds: float, interrupted: bool) -> Results:
-        """Check every answer by the problem's own test, recompute its cost exactly, and hand it over."""
-        missing = np.flatnonzero(~np.isfinite(self.cost))
-        if len(missing):
-            raise InfeasibleError(f"no feasible solution was found for instance {missing[0]}")
-        exact = to_tensors(self.arrays)
-        choice = torch.from_numpy(self.choice)[:, None]
-        if not bool(self.problem.feasible(exact, choice).all()):
-            raise InfeasibleError("an answer failed the problem's own feasibility test")
-        cost = self.problem.cost(exact, choice)[:, 0].double().numpy()
-        proven = meets(cost, self.bound)
-        extra = {"model": self.model.name, "interrupted": interrupted}
-        return Results(self.choice, cost, self.bound, proven, seconds, extra)
-
-    def _begin_from(self, start: NDArray[np.int64]) -> None:
-        if start.shape != self.choice.shape:
-            raise InputError(f"the start has shape {start.shape}, these instances need {self.choice.shape}")
-        exact, choice = to_tensors(self.arrays), torch.from_numpy(np.ascontiguousarray(start))[:, None]
-        if not bool(self.problem.feasible(exact, choice).all()):
-            raise InputError("the start is not a feasible solution")
-        self.choice, self.cost = start.copy(), self.problem.cost(exact, choice)[:, 0].double().numpy()
+            interrupted = True
+        return Found(self.choice, time.perf_counter() - self.began, self.bound, interrupted=interrupted)
 
     def _chunks(self) -> Iterator[tuple[slice, int]]:
         """Yield ranges of instances that fit together, with how many ranges are left."""
-        together = max(1, self.limit // self.samples)
-        begins = range(0, self.count, together)
+        together = max(1, self.chunk // self.request.samples)
+        begins = range(0, self.request.count, together)
         for index, begin in enumerate(begins):
-            yield slice(begin, min(begin + together, self.count)), len(begins) - index
+            yield slice(begin, min(begin + together, self.request.count)), len(begins) - index
 
     def _solve_chunk(self, chunk: slice, deadline: float | None) -> None:
         """Sample, then refine; with a deadline, go on until it, or until every bound is met."""
         device = self.model.device
-        part = {name: array[chunk] for name, array in self.arrays.items()}
-        task = Task(self.problem, to_tensors(part, device), only_feasible=True)
-        keys = fold(root_key(self.seed, device), torch.from_numpy(fingerprints(part)).to(device))
-        predict = self.model.predictor(task, Noise(fold(keys, 0)))
+        part = {name: array[chunk] for name, array in self.request.arrays.items()}
+        content = torch.from_numpy(fingerprints(part)).to(device)
+        keys = fold(root_key(self.request.seed, device), content)
+        noise = Noise(fold(keys, 0))
+        task = Task(self.request.problem, to_tensors(part, device), only_feasible=True)
+        predict = self.model.predict(self.model.encode(task.features(), noise), task.density)
         self._sample(chunk, task, predict, fold(keys, 1), deadline)
         rounds = 0
-        while not self.stopped and (rounds < self.solver.refine if deadline is None else True):
+        while not self.stopped and (rounds < self.refine_rounds if deadline is None else True):
             if deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk)):
                 break
             rounds += 1
@@ -162,8 +140,8 @@ class Search:
         self, chunk: slice, task: Task, predict: Predict, keys: Tensor, level: float, deadline: float | None
     ) -> None:
         """Noise the incumbents of this moment again and denoise them, `samples` times each."""
-        device, steps = self.model.device, self.solver.refine_steps
-        choice = torch.from_numpy(self.choice[chunk]).to(device)
+        device, steps = self.model.device, self.refine_steps
+        choice = torch.from_numpy(self.choice[chunk]).clamp_min(0).to(device)  # any, where there is no answer yet
         cost = torch.from_numpy(self.cost[chunk]).to(device)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
@@ -216,9 +194,9 @@ class Search:
 
     def _trajectories(self, task: Task, keys: Tensor) -> Iterator[Noise]:
         """Yield the noise of `samples` trajectories for every instance, numbered, in groups that fit."""
-        together = max(1, min(self.limit // task.batch, -(-self.samples // self.threads)))
-        for begin in range(0, self.samples, together):
-            number = torch.arange(begin, min(begin + together, self.samples), device=keys.device)
+        together = max(1, min(self.chunk // task.batch, -(-self.request.samples // self.threads)))
+        for begin in range(0, self.request.samples, together):
+            number = torch.arange(begin, min(begin + together, self.request.samples), device=keys.device)
             yield Noise(fold(keys[:, None], number[None, :]).flatten())
 
     def _watch(self, deadline: float | None, chunk: slice, task: Task) -> Callable[[Step], bool | None]:
@@ -229,7 +207,7 @@ class Search:
         """
 
         def watch(step: Step) -> bool | None:
-            stop = self.solver.trace(step) if self.solver.trace is not None else None
+            stop = self.trace(step) if self.trace is not None else None
             if deadline is not None and step.choice is not None and step.cost is not None:
                 found = step.choice.view(task.batch, -1, task.rows)
                 self._take(chunk, *best_of(found, step.cost.view(task.batch, -1)))
@@ -247,18 +225,12 @@ class Search:
         better = new_cost < self.cost[chunk]
         self.cost[chunk] = np.where(better, new_cost, self.cost[chunk])
         self.choice[chunk] = np.where(better[:, None], new_choice, self.choice[chunk])
-        if self.callback is not None and better.any():
+        if better.any():
             seconds = time.perf_counter() - self.began
-            self.stopped |= bool(self.callback(Improvement(seconds, self.cost.copy(), self.choice.copy())))
+            self.stopped |= self.request.tell(Improvement(seconds, self.cost.copy(), self.choice.copy()))
 
     def _proven(self, chunk: slice) -> bool:
         return bool(meets(self.cost[chunk], self.bound[chunk]).all())
-
-
-def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell where a cost meets its lower bound, up to rounding; a bound of −inf is never met."""
-    known = np.where(np.isfinite(bound), bound, 0.0)
-    return np.asarray(np.isfinite(bound) & (cost <= known + 1e-9 * np.maximum(1.0, np.abs(known))))
 
 
 def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device: str | None = None) -> int:
@@ -273,15 +245,3 @@ def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device
         return max(1, min(GPU_CHUNK_BYTES // state, GPU_DECODES_BYTES // decoded))
     state, decoded = rows * columns * width * 4, rows * columns * decodes * 4
     return max(1, min(CPU_CHUNK_BYTES // state, CPU_DECODES_BYTES // decoded))
-
-
-def fingerprints(arrays: Arrays) -> NDArray[np.int64]:
-    """Return a number for every instance that depends on its values alone, (count,)."""
-    plain = [np.ascontiguousarray(arrays[name], dtype=np.float64) for name in sorted(arrays)]
-    prints = []
-    for index in range(len(plain[0])):
-        digest = hashlib.blake2b(digest_size=4)
-        for array in plain:
-            digest.update(array[index].tobytes())
-        prints.append(int.from_bytes(digest.digest(), "little"))
-    return np.array(prints, dtype=np.int64)

@@ -1,105 +1,184 @@
-"""The learned solver: encode once, run trajectories, refine, keep the best of everything decoded on the way.
+"""What a solver is, learned or classical: what it can do, what it is asked, and what it returns.
 
-Random numbers of a trajectory depend on the seed, the instance's own content and the trajectory's number, so an
-answer does not depend on what else is in the batch, on the size of a chunk, or on the device count.
+A solver of one's own subclasses `Solver`, says what it can do in `abilities`, and implements `refusal` and `search`.
+`Solver.solve` does the rest for all of them alike: it refuses what cannot be answered, checks and costs every solution
+once, exactly, keeps a given start where nothing better was found, and says what is proven.
 """
 
+import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
-from ..model import Model, default_for, load, pick_device
-from ..problem import Arrays, Problem, Size
-from ..problems import is_named, problem_path
-from ..sampling import SamplingOptions, Step
-from ..solver import Results
-from .search import Improvement, Search, SolveCallback
-
-UNTUNED = SamplingOptions(order="rule", temperature=1.0, decodes=8)
-"""How to solve with a model whose card gives no advice."""
-LARGE = 5000
-"""Elements of a matrix from which on `UNTUNED_LARGE` is used: there a network pass costs far more than many decodes."""
-UNTUNED_LARGE = replace(UNTUNED, steps=10, temperature=0.7, decodes=32)
-"""With 1 to 32 samples for 100 cities, tours were better than by `UNTUNED`, in half its time."""
-
-__all__ = ["DiffusionSolver", "Improvement", "SolveCallback"]
+from ..errors import InputError, UsageError
+from ..problems.contract import Arrays, Problem, Size
+from .verify import Verdict, judge, meets, verdicts
 
 
-class DiffusionSolver:
-    """Solves instances with a trained model.
+@dataclass(frozen=True)
+class Abilities:
+    """What a solver can make use of.
 
-    Parameters
-    ----------
-    model : a model, the name of a shipped one, a file's path, or None to pick the shipped one that knows the
-        nearest size.
-    steps, reverse, order, temperature, decodes, keep, any_start, reverse_temperature : see `SamplingOptions`; None
-        leaves the choice to the model's card, which knows what was best on validation data for a number of samples.
-    refine : rounds of refinement after sampling; with a time limit there are as many as fit.
-    refine_steps : network passes of a refinement.
-    device : "auto", "cpu" or "cuda".
-    chunk : trajectories that run together; None for as many as suit the device.
+    start : it begins from given solutions.
+    callback : it tells of improvements while it searches.
+    samples : more samples make better answers; without it every number of samples is as good as one.
+    device : it can run on a GPU.
+    proof : it can prove an answer optimal.
+    trace : it can show the steps of its search, to animate them.
     """
 
-    name = "icdc"
+    start: bool = False
+    callback: bool = False
+    samples: bool = False
+    device: bool = False
+    proof: bool = False
+    trace: bool = False
 
-    def __init__(
-        self,
-        model: Model | str | None = None,
-        *,
-        steps: int | None = None,
-        reverse: str | None = None,
-        order: str | None = None,
-        temperature: float | None = None,
-        decodes: int | None = None,
-        keep: str | None = None,
-        any_start: bool | None = None,
-        reverse_temperature: float | None = None,
-        refine: int = 0,
-        refine_steps: int = 3,
-        device: str = "auto",
-        chunk: int | None = None,
-    ) -> None:
-        given = {
-            "steps": steps,
-            "reverse": reverse,
-            "order": order,
-            "temperature": temperature,
-            "decodes": decodes,
-            "keep": keep,
-            "any_start": any_start,
-            "reverse_temperature": reverse_temperature,
-        }
-        self.given: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        replace(UNTUNED, **self.given)  # refuses values that make no sense now, not when the first instance comes
-        if refine < 0 or refine_steps < 1:
-            raise UsageError("refine must not be negative, and a refinement needs at least one step")
-        if chunk is not None and chunk < 1:
-            raise UsageError(f"a chunk needs at least one trajectory, got {chunk}")
-        self.model, self.refine, self.refine_steps = model, refine, refine_steps
-        self.device, self.chunk = device, chunk
-        self.trace: Callable[[Step], bool | None] | None = None
-        """Set to a function to see every reverse step of the first trajectories, for example to animate them."""
 
-    def options_for(self, model: Model, size: Size, samples: int) -> SamplingOptions:
-        """Return how trajectories run: as asked for, else as the model's card advises for so many samples."""
-        rows, columns = model.problem.shape(size)
-        untuned = UNTUNED if rows * columns < LARGE else UNTUNED_LARGE
-        return replace(untuned, **{**model.advice(size, samples), **self.given})
+@dataclass(frozen=True)
+class Improvement:
+    """What a callback is told: seconds since the start, and the best cost and choice of every instance so far."""
+
+    seconds: float
+    cost: NDArray[np.float64]
+    choice: NDArray[np.int64]
+
+
+SolveCallback = Callable[[Improvement], bool | None]
+"""Told of every improvement; returning True ends the search once every instance has an answer."""
+
+
+@dataclass
+class Request:
+    """What a solver is asked to answer, and with how much effort.
+
+    problem, arrays : the instances, all of one size, leading axis count.
+    samples : independent tries for each instance, where that means something.
+    seed : of all random numbers.
+    time_limit : seconds for the whole batch.
+    start : (count, rows), feasible solutions to begin from.
+    bound : (count,), proven lower bounds that are known already; −inf where none is.
+    callback : told of every improvement.
+    """
+
+    problem: Problem
+    arrays: Arrays
+    samples: int = 1
+    seed: int = 0
+    time_limit: float | None = None
+    start: NDArray[np.int64] | None = None
+    bound: NDArray[np.float64] | None = None
+    callback: SolveCallback | None = None
+    last: Improvement | None = field(default=None, init=False)
+    """The last improvement that was told, for when the search is interrupted."""
+
+    @property
+    def count(self) -> int:
+        """How many instances there are."""
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def size(self) -> Size:
+        """Their size."""
+        return self.problem.size(self.arrays)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of their solution matrices."""
+        return self.problem.shape(self.size)
+
+    def tell(self, improvement: Improvement) -> bool:
+        """Pass an improvement on; return whether the search should end."""
+        self.last = improvement
+        return self.callback is not None and bool(self.callback(improvement))
+
+
+class Found(NamedTuple):
+    """What a search found, not yet checked.
+
+    choice : (count, rows) int64; −1 in rows of instances without any answer.
+    seconds : wall-clock time of the search, loading and compilation excluded.
+    bound : (count,) float64, lower bounds it proved; None where it proves none.
+    proven : (count,) bool, answers it proved optimal; None where it proves none.
+    model : the name of the model it used, if any.
+    interrupted : whether Ctrl-C ended it early.
+    """
+
+    choice: NDArray[np.int64]
+    seconds: float
+    bound: NDArray[np.float64] | None = None
+    proven: NDArray[np.bool_] | None = None
+    model: str | None = None
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Results:
+    """Checked answers for a batch of instances, in the order they were given.
+
+    choice : (count, rows) int64, the column of each row.
+    feasible : (count,) bool, by the problem's own test.
+    exact_cost : (count,), the cost computed afresh, int64 where instances hold integers, else float64; it means
+        nothing where the choice is not feasible.
+    bound : (count,) float64, a proven lower bound on the optimum; −inf where none is known.
+    proven : (count,) bool, True where the answer is proven optimal.
+    seconds : wall-clock time of the whole batch, loading and compilation excluded.
+    model : the model that was used, where there was one.
+    interrupted : whether Ctrl-C ended the search early.
+    """
+
+    choice: NDArray[np.int64]
+    feasible: NDArray[np.bool_]
+    exact_cost: NDArray[Any]
+    bound: NDArray[np.float64]
+    proven: NDArray[np.bool_]
+    seconds: float
+    model: str | None = None
+    interrupted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.choice)
+
+    @property
+    def cost(self) -> NDArray[np.float64]:
+        """The cost of every answer, (count,) float64; infinite where it is not feasible."""
+        return np.where(self.feasible, self.exact_cost.astype(np.float64), np.inf)
+
+    def verdicts(self) -> list[Verdict]:
+        """Return what is true of every answer."""
+        return verdicts(self.feasible, self.exact_cost, self.bound, self.proven)
+
+
+class Solver(ABC):
+    """Anything that answers a batch of instances of one size. Options are the fields of a dataclass.
+
+    Class attributes
+    ----------------
+    name : the word for it on the command line and in answers.
+    abilities : what it can make use of.
+    default_samples : tries of an instance where nobody says how many.
+    """
+
+    name: ClassVar[str]
+    abilities: ClassVar[Abilities] = Abilities()
+    default_samples: ClassVar[int] = 1
+
+    @abstractmethod
+    def refusal(self, problem: Problem) -> str | None:
+        """Say in a sentence why it cannot answer a problem; None if it can."""
+
+    @abstractmethod
+    def search(self, request: Request) -> Found:
+        """Answer a request that this solver does not refuse."""
 
     def supports(self, problem: Problem) -> bool:
-        """Tell whether the model, or some shipped one, is for this problem."""
-        from ..model import available, card_of
-
-        if isinstance(self.model, Model):
-            return type(self.model.problem) is type(problem)
-        names = [self.model] if self.model is not None else available()
-        cards = [card_of(name) for name in names]
-        return any(card["kind"] == Model.kind and is_named(problem, str(card["problem"])) for card in cards)
+        """Tell whether this solver can answer instances of a problem."""
+        return self.refusal(problem) is None
 
     def solve(
         self,
@@ -110,33 +189,103 @@ class DiffusionSolver:
         seed: int = 0,
         time_limit: float | None = None,
         start: NDArray[np.int64] | None = None,
+        bound: NDArray[np.float64] | None = None,
         callback: SolveCallback | None = None,
     ) -> Results:
-        """Answer every instance; see `Solver.solve`.
-
-        Parameters
-        ----------
-        start : (count, rows), solutions to begin from; the answers are never worse.
-        callback : told of every improvement; returning True ends the search once every instance has an answer.
-        """
+        """Answer every instance of `arrays` (leading axis: count) and check the answers; see `Request`."""
         if samples < 1:
             raise UsageError(f"at least one sample is needed, got {samples}")
-        model = self._model_for(problem, arrays)
-        search = Search(self, model, problem, arrays, samples, seed, callback)
+        self._refuse(problem)
+        request = Request(problem, arrays, samples, seed, time_limit, start, bound, callback)
+        if start is not None:
+            check_start(request)
         began = time.perf_counter()
-        interrupted = search.run(time_limit, start)
-        return search.results(time.perf_counter() - began, interrupted)
+        try:
+            found = self.search(request)
+        except KeyboardInterrupt:
+            if request.last is None:
+                raise
+            reached = np.isfinite(request.last.cost)[:, None]
+            choice = np.where(reached, request.last.choice, -1)
+            found = Found(choice, time.perf_counter() - began, interrupted=True)
+        return self._checked(request, found)
 
-    def _model_for(self, problem: Problem, arrays: Arrays) -> Model:
-        """Return the model, loading it on first use."""
-        if isinstance(self.model, Model):
-            model = self.model
-        else:
-            name = self.model or default_for(problem_path(problem), problem.size(arrays))
-            model = load(name, self.device, problem)
-            if self.model is not None:
-                self.model = model
-        if type(model.problem) is not type(problem):
-            raise UsageError(f"the model '{model.name}' is for {model.problem.name}, not for {problem.name}")
-        device = pick_device(self.device)
-        return model if model.device.type == device.type else model.to(device)
+    def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
+        """Return a solver that has all it needs for instances of a size, itself by default; refuse other problems.
+
+        device : where its weights, if it has any, are to lie; by default where it runs.
+        """
+        self._refuse(problem)
+        return self
+
+    def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
+        """Return how many instances of a size to solve in one call, on its own or another kind of device.
+
+        Enough to keep the device busy, few enough that answers appear while others wait.
+        """
+        return 32
+
+    def unfamiliar(self, problem: Problem, arrays: Arrays) -> list[str | None]:
+        """Say for every instance what about it is new to a learned solver; None where nothing is."""
+        return [None] * len(next(iter(arrays.values())))
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model it uses, once that is known."""
+        return None
+
+    @property
+    def runs_on(self) -> str:
+        """The device it runs on: "cpu", "cuda", or "auto"."""
+        return str(getattr(self, "device", "cpu"))
+
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        """Return the options of this solver by name, each with its type."""
+        hints = get_type_hints(cls)
+        return {option.name: hints[option.name] for option in fields(cls)}  # type: ignore[arg-type]
+
+    def _refuse(self, problem: Problem) -> None:
+        if (reason := self.refusal(problem)) is not None:
+            raise UsageError(reason)
+
+    def _checked(self, request: Request, found: Found) -> Results:
+        """Check and cost what was found, exactly; keep the start where it is better."""
+        choice = found.choice
+        feasible, cost = judge(request.problem, request.arrays, choice)
+        if request.start is not None:
+            _, before = judge(request.problem, request.arrays, request.start)
+            kept = ~feasible | (before < cost)
+            choice = np.where(kept[:, None], request.start, choice)
+            feasible, cost = feasible | kept, np.where(kept, before, cost)
+        bound = np.full(len(choice), -np.inf)
+        for known in (request.bound, found.bound):
+            if known is not None:
+                bound = np.fmax(bound, known)
+        claimed = np.zeros(len(choice), dtype=bool) if found.proven is None else found.proven
+        proven = feasible & (claimed | meets(cost.astype(np.float64), bound))
+        if request.last is None and request.callback is not None and feasible.any():
+            request.tell(Improvement(found.seconds, np.where(feasible, cost.astype(np.float64), np.inf), choice))
+        return Results(choice, feasible, cost, bound, proven, found.seconds, found.model, found.interrupted)
+
+
+def check_start(request: Request) -> None:
+    """Refuse solutions to begin from that do not fit the instances of a request or are not feasible."""
+    assert request.start is not None
+    wanted = (request.count, request.shape[0])
+    if request.start.shape != wanted:
+        raise InputError(f"the start has shape {request.start.shape}, these instances need {wanted}")
+    if not judge(request.problem, request.arrays, request.start)[0].all():
+        raise InputError("the start is not a feasible solution")
+
+
+def fingerprints(arrays: Arrays) -> NDArray[np.int64]:
+    """Return a number for every instance that depends on its values alone, (count,), to draw random numbers by."""
+    plain = [np.ascontiguousarray(arrays[name], dtype=np.float64) for name in sorted(arrays)]
+    prints = []
+    for index in range(len(plain[0])):
+        digest = hashlib.blake2b(digest_size=4)
+        for array in plain:
+            digest.update(array[index].tobytes())
+        prints.append(int.from_bytes(digest.digest(), "little"))
+    return np.array(prints, dtype=np.int64)

@@ -6,12 +6,13 @@ CPU, in 64-bit integers where the instance holds integers and in float64 otherwi
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..problem import Arrays, Problem, to_tensors
+from ..problems.contract import Arrays, Problem, to_tensors
 
 _SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
@@ -46,39 +47,69 @@ class Verdict:
 
 
 def verify(
-    problem: Problem,
-    arrays: Arrays,
-    choice: NDArray[np.int64],
-    bound: NDArray[np.float64] | None = None,
+    problem: Problem, arrays: Arrays, choice: NDArray[np.int64], bound: NDArray[np.float64] | None = None
 ) -> list[Verdict]:
-    """Judge one solution of every instance.
+    """Judge one solution of every instance, with the problem's own lower bound and a given one, if it is higher.
 
     Parameters
     ----------
     problem : the contract of the problem.
     arrays : the instances, leading axis count.
     choice : (count, rows) int64, the column of each row.
-    bound : (count,) float64, lower bounds proven by whoever solved them (−inf where there is none); the
-        problem's own bound counts too, and the higher one is kept.
+    bound : (count,) float64, lower bounds proven by whoever solved them; −inf where there is none.
     """
+    best = lower_bounds(problem, arrays)
+    return verdicts(*judge(problem, arrays, choice), best if bound is None else np.fmax(best, bound))
+
+
+def lower_bounds(problem: Problem, arrays: Arrays) -> NDArray[np.float64]:
+    """Return the problem's own lower bound of every instance, (count,); −inf where it has none."""
+    bound = problem.lower_bound(arrays)
+    return np.full(len(next(iter(arrays.values()))), -math.inf) if bound is None else bound
+
+
+def judge(problem: Problem, arrays: Arrays, choice: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return whether choices (count, rows) are feasible and what they cost, (count,) each, by the problem's own word.
+
+    Costs are int64 or float64, and mean nothing where a choice is not feasible.
+    """
+    rows, columns = problem.shape(problem.size(arrays))
+    if choice.shape != (len(next(iter(arrays.values()))), rows):
+        raise ValueError(f"there are choices of shape {choice.shape} for {rows} rows")
     instances = to_tensors(arrays)
     chosen = torch.from_numpy(np.ascontiguousarray(choice, dtype=np.int64))[:, None]
-    feasible = problem.feasible(instances, chosen)[:, 0].tolist()
+    feasible = problem.feasible(instances, chosen)[:, 0].numpy()
     # an infeasible choice may point outside the matrix; cost it as if it stayed inside, and do not tell
-    columns = problem.shape(problem.size(arrays))[1]
     cost = problem.cost(instances, chosen.clamp(0, columns - 1))[:, 0]
-    integral = not cost.is_floating_point()
-    best = np.full(len(choice), -math.inf)
-    for known in (problem.lower_bound(arrays), bound):
-        if known is not None:
-            best = np.fmax(best, known)
+    return feasible, (cost.double() if cost.is_floating_point() else cost).numpy()
+
+
+def verdicts(
+    feasible: NDArray[np.bool_],
+    cost: NDArray[Any],
+    bound: NDArray[np.float64],
+    proven: NDArray[np.bool_] | None = None,
+) -> list[Verdict]:
+    """Return a verdict for every instance from (count,) each: feasible or not, exact cost, lower bound, proof.
+
+    An answer that is proven optimal is its own bound.
+    """
+    integral = np.issubdtype(cost.dtype, np.integer)
+    shown = [_shown(low, integral) for low in bound.tolist()]
+    known = np.zeros(len(cost), dtype=bool) if proven is None else proven
     return [
-        Verdict(ok, value if ok else None, _bound(low, integral))
-        for ok, value, low in zip(feasible, cost.tolist(), best.tolist(), strict=True)
+        Verdict(ok, value if ok else None, value if ok and done else low)
+        for ok, value, low, done in zip(feasible.tolist(), cost.tolist(), shown, known.tolist(), strict=True)
     ]
 
 
-def _bound(low: float, integral: bool) -> int | float | None:
+def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell where a cost meets its lower bound, up to rounding; a bound of −inf is never met."""
+    known = np.where(np.isfinite(bound), bound, 0.0)
+    return np.asarray(np.isfinite(bound) & (cost <= known + _SAME * np.maximum(1.0, np.abs(known))))
+
+
+def _shown(low: float, integral: bool) -> int | float | None:
     """Return a bound as it is shown: nothing if there is none, the next integer where costs are integers."""
     if not math.isfinite(low):
         return None

@@ -1,8 +1,18 @@
-"""Training: Algorithm 1 and all it needs."""
+"""Training: Algorithm 1 (`algorithm.py`, its steps in `steps.py`) and all it needs."""
 
-from .api import train
-from .config import TrainingConfig, load_config, parse_override, presets
+from .algorithm import Trainer
+from .api import load_config, make_trainer, train
+from .config import TrainingConfig
+from .presets import parse_override, presets
 from .run import Progress
-from .trainer import Trainer
 
-__all__ = ["Progress", "Trainer", "TrainingConfig", "load_config", "parse_override", "presets", "train"]
+__all__ = [
+    "Progress",
+    "Trainer",
+    "TrainingConfig",
+    "load_config",
+    "make_trainer",
+    "parse_override",
+    "presets",
+    "train",
+]

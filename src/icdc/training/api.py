@@ -1,39 +1,61 @@
-"""`icdc.train`: a model from a preset, a TOML file or a configuration."""
+"""`icdc.train`: a model of any method from a preset, a TOML file or a configuration."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..model import Model
-from .config import TrainingConfig, load_config
-from .run import Progress
-from .trainer import Trainer
+from ..errors import UsageError
+from ..models.base import TrainedModel
+from .algorithm import Trainer
+from .config import RunConfig, TrainingConfig
+from .matnet import MatNetConfig, MatNetTrainer
+from .presets import build_config, read_settings, with_overrides
+from .run import Callback, TrainingRun
+
+CONFIGS: dict[str, type[RunConfig]] = {"icdc": TrainingConfig, "matnet": MatNetConfig}
+TRAINERS: dict[str, type[TrainingRun[Any, Any]]] = {"icdc": Trainer, "matnet": MatNetTrainer}
 
 
 def train(
-    config: str | TrainingConfig,
+    config: str | RunConfig,
     *,
     out: str | Path | None = None,
     resume: bool = False,
     device: str = "auto",
-    callback: Callable[[Progress], None] | None = None,
+    callback: Callback | None = None,
     **settings: Any,
-) -> Model:
-    """Train a model and return its averaged weights.
+) -> TrainedModel:
+    """Train a model and return its averaged weights: a `Model`, or a `MatNet` where that is the configured method.
 
     Parameters
     ----------
     config : the name of a preset, the path of a TOML file, or a configuration.
     out : folder for the model, the metrics and the state to resume from; None keeps all in memory.
     resume : go on from the state in `out`.
-    callback : told every few seconds how it goes.
-    settings : values to change, such as time_limit=60 or cloning={"batch": 256}.
+    callback : told every few seconds how it goes; returning True ends the run.
+    settings : values to change, such as time_limit=60 or cloning={"batch": 256}; what they do not name stays.
     """
-    if isinstance(config, str):
-        config = load_config(config, settings)
-    elif settings:
-        from ..errors import UsageError
+    config = load_config(config, settings)
+    trained: TrainedModel = make_trainer(
+        config, device=device, out=None if out is None else Path(out), resume=resume
+    ).run(callback)
+    return trained
 
-        raise UsageError("settings change a preset or a file; change a configuration with dataclasses.replace")
-    folder = None if out is None else Path(out)
-    return Trainer(config, device=device, out=folder, resume=resume).run(callback)
+
+def load_config(source: str | RunConfig, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """Return the configuration of a preset, a TOML file or another configuration, with some values changed.
+
+    The setting `method` says which kind of configuration it is, "icdc" unless given.
+    """
+    values = read_settings(source) if isinstance(source, str) else asdict(source)
+    values = with_overrides(values, overrides or {})
+    method = values.get("method", "icdc")
+    if method not in CONFIGS:
+        raise UsageError(f"unknown method '{method}'; choose {' or '.join(CONFIGS)}")
+    return build_config(CONFIGS[method], values)
+
+
+def make_trainer(config: RunConfig, **options: Any) -> TrainingRun[Any, Any]:
+    """Return the trainer of a configuration; for its options see `TrainingRun`."""
+    return TRAINERS[config.method](config, **options)

@@ -1,18 +1,51 @@
-"""The state of a run on disk: always whole, at most a minute old."""
+"""What a run writes down: its metrics, and a state that is always whole and at most a minute old."""
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ..files import replacing, write_atomically
-from .config import Config, RunConfig, build_config
+from ..io.files import replacing, write_atomically
+from .config import Config, RunConfig
+from .presets import build_config
 
 STATE, METRICS, MODEL = "state.pt", "metrics.jsonl", "model.safetensors"
+"""The files of a run's folder."""
+
+
+class Means:
+    """Running means of named values, kept on the device."""
+
+    def __init__(self, names: Sequence[str], device: torch.device) -> None:
+        self.totals = {name: torch.zeros(2, device=device) for name in names}  # sum and count
+
+    def add(self, name: str, value: Tensor) -> None:
+        """Count one value, a scalar."""
+        self.totals[name][0] += value
+        self.totals[name][1] += 1
+
+    def tensors(self) -> list[Tensor]:
+        """Return what `add` changes."""
+        return list(self.totals.values())
+
+
+def read_means(parts: Sequence[Means]) -> dict[str, float]:
+    """Return the means over all parts since the last call, of what was counted at all, and start anew."""
+    values = {}
+    for name in parts[0].totals:
+        total = torch.stack([part.totals[name] for part in parts]).sum(0).tolist()
+        if total[1]:
+            values[name] = total[0] / total[1]
+    for part in parts:
+        for tensor in part.tensors():
+            tensor.zero_()
+    return values
 
 
 def save_state(folder: Path, config: RunConfig, state: dict[str, Any]) -> None:

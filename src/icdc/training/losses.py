@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..decoding import log_probability
-from ..diffusion import Diffusion
-from ..noise import Noise
-from ..rules import Rule
+from ..diffusion.process import Diffusion
+from ..kernels import Noise
+from ..problems.decoding import log_probability
+from ..problems.rules import Rule
 
 _SMALLEST = 1e-6
 """Probabilities are kept this far from 0 and 1 before their logarithm is taken."""
@@ -24,7 +24,7 @@ def bernoulli_kl(p: Tensor, q: Tensor) -> Tensor:
 def variational_bound(
     diffusion: Diffusion, log_odds: Tensor, x0: Tensor, xt: Tensor, t: Tensor, density: float
 ) -> Tensor:
-    """L_VB: unbiased estimate (N,) of Σ_{t=2}^T KL(q(x_{t−1} | x_t, x_0) ‖ p_θ(x_{t−1} | x_t)).
+    """L_VB, equation 12: unbiased estimate (N,) of Σ_{t=2}^T KL(q(x_{t−1} | x_t, x_0) ‖ p_θ(x_{t−1} | x_t)).
 
     For steps t (N,) uniform on {1, …, T}; summed over the elements of matrices (N, rows, columns).
     """
@@ -36,14 +36,14 @@ def variational_bound(
 
 
 def prediction_loss(log_odds: Tensor, x0: Tensor) -> Tensor:
-    """L_prd: −log p_θ(x_0 | x_t), (N,), summed over elements."""
+    """L_prd, equation 13: −log p_θ(x_0 | x_t), (N,), summed over elements."""
     return F.binary_cross_entropy_with_logits(log_odds, x0, reduction="none").sum((1, 2))
 
 
 def constraint_loss(
     violation: Callable[[Tensor], Tensor], log_odds: Tensor, noise: Noise, temperature: float = 1.0
 ) -> Tensor:
-    """L_cst: C of a Gumbel-softmax sample of X_0, (N,).
+    """L_cst, equation 14: C of a Gumbel-softmax sample of X_0, (N,).
 
     Over two classes the softmax of logits plus Gumbel noise is a sigmoid of the log-odds plus their difference.
     """
@@ -73,8 +73,8 @@ def advantages(cost: Tensor, groups: int = 1, normalise: bool = False) -> Tensor
 
 
 def improvement_loss(log_p: Tensor, advantage: Tensor) -> Tensor:
-    """L_IMP as a surrogate whose gradient is that of REINFORCE, (B,), from log p̂ and advantages (B, K).
+    """L_IMP (equation 16) as a surrogate whose gradient is that of equation 17, (B,).
 
-    −1/K Σ (R − R̄) ∇ log p̂ with R = −cost.
+    −1/K Σ (R − R̄) ∇ log p̂ with R = −cost, from log p̂ and advantages (B, K) of K samples of B instances.
     """
     return (advantage.detach() * log_p).mean(1)

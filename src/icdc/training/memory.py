@@ -1,4 +1,4 @@
-"""The replay memory D_q̃: the surrogate targets that CLONING learns from.
+"""The replay memory D_q̃: the targets that CLONING learns from, and the drafts that are kept beside them.
 
 A ring of fixed tensors on the device, written and read without the host knowing how full it is, so that both
 can be part of a captured graph. It keeps an instance's features, not the instance: cloning needs no more.
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..noise import Noise
-from ..problem import Features
+from ..diffusion.sampler import Step
+from ..kernels import Noise
+from ..problems.contract import Features
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,15 @@ class Targets:
     """n solutions to learn from.
 
     features of their instances; choice (n, rows); reward (n,); permitted pairs `mask` (n, rows, columns) where the
-    problem has one; and `draft` (n, rows), a worse solution of the same instance with the step `draft_step` (n,)
-    at which the reverse process noised it.
+    problem has one; and `draft` (n, rows), a worse solution of the same instance with the time `draft_time` (n,)
+    to which the reverse process noised it.
     """
 
     features: Features
     choice: Tensor
     reward: Tensor
     draft: Tensor
-    draft_step: Tensor
+    draft_time: Tensor
     mask: Tensor | None = None
 
     def tensors(self) -> dict[str, Tensor]:
@@ -38,7 +39,7 @@ class Targets:
             "choice": self.choice,
             "reward": self.reward,
             "draft": self.draft,
-            "draft_step": self.draft_step,
+            "draft_time": self.draft_time,
             "mask": self.mask,
         }
         return {name: value for name, value in parts.items() if value is not None}
@@ -51,7 +52,7 @@ class ReplayMemory:
     ----------
     capacity : number of items kept.
     like : any targets, for the shapes of what is stored.
-    reward_weighted : draw items with probability proportional to exp(reward) rather than uniformly.
+    reward_weighted : draw items with probability proportional to exp(reward), as equation 10, rather than uniformly.
     """
 
     def __init__(self, capacity: int, like: Targets, reward_weighted: bool = False) -> None:
@@ -87,11 +88,53 @@ class ReplayMemory:
         else:
             slot = (uniform * self.stored.clamp(max=self.capacity)).long()
         item = {name: ring[slot] for name, ring in self.rings.items()}
-        return Targets(
-            Features(item["relations"], item.get("rows"), item.get("columns")),
-            item["choice"],
-            item["reward"],
-            item["draft"],
-            item["draft_step"],
-            item.get("mask"),
-        )
+        features = Features(item.pop("relations"), item.pop("rows", None), item.pop("columns", None))
+        return Targets(features, **item)
+
+
+def standardised_rewards(cost: Tensor, random_cost: Tensor) -> Tensor:
+    """Return R of solutions with costs (B, K) on one scale for all instances, (B, K).
+
+    In standard deviations above the mean of random solutions of the same instance, whose costs are (B, M).
+    """
+    mean, spread = random_cost.mean(1, keepdim=True), random_cost.std(1, keepdim=True).clamp_min(1e-9)
+    return (mean - cost) / spread
+
+
+class DraftPicker:
+    """Picks, for every trajectory, one of the solutions it decoded and a time to which that was noised.
+
+    A callback of `generate`. Learning to improve these is learning on what the reverse process really visits.
+    """
+
+    def __init__(self, noise: Noise) -> None:
+        self.noise = noise
+        self.seen = 0
+        self.choice: Tensor | None = None
+        self.time: Tensor | None = None
+
+    def __call__(self, step: Step) -> None:
+        if step.decoded is None or step.s == 0:
+            return
+        self.seen += 1
+        # the network is asked for times between s and the one after it, too
+        time = step.s - self.noise.integers(max(1, min(step.t - step.s, step.s)))
+        if self.choice is None or self.time is None:
+            self.choice, self.time = step.decoded, time
+            return
+        replaced = self.noise.uniform(1).squeeze(1) * self.seen < 1  # every pass equally likely in the end
+        self.choice = torch.where(replaced[:, None], step.decoded, self.choice)
+        self.time = torch.where(replaced, time, self.time)
+
+    def one_each(self, noise: Noise) -> tuple[Tensor, Tensor] | None:
+        """Return the draft (B, rows) of one random trajectory of every instance and its time (B,).
+
+        noise : of the B instances, to choose the trajectory with. None where trajectories had a single pass.
+        """
+        if self.choice is None or self.time is None:
+            return None
+        batch, rows = len(noise.keys), self.choice.shape[1]
+        samples = len(self.choice) // batch
+        pick = noise.integers(samples)[:, None]
+        chosen = self.choice.view(batch, samples, rows).gather(1, pick[..., None].expand(-1, 1, rows))
+        return chosen.squeeze(1), self.time.view(batch, samples).gather(1, pick).squeeze(1)

@@ -1,288 +1,216 @@
-"""The steps of Algorithm 1 for instances of one size, on tensors that stay where they are.
+"""The steps of Algorithm 1 for instances of one size: draw, make targets, IMPROVEMENT, CLONING.
 
-`draw`, `make_targets`, `improve` and `clone` take and return nothing: they read and write buffers, so that each
-can be recorded as a CUDA graph or run as it is. No step looks at a value on the host.
+Each takes and returns nothing: it reads and writes tensors that stay where they are and never looks at a value on the
+host, so that it can be recorded as a CUDA graph or run as it is.
 """
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ..decoding import log_probability, random_choice
-from ..model import Model
-from ..noise import Noise
-from ..problem import Features, Size, one_hot, to_tensors
-from ..sampling import Predict, Task, all_as_good, generate, refine
-from .chain import Decision, decision_log_probability, trajectories
-from .drafts import Drafts
-from .examples import Examples
-from .learner import Learner
-from .losses import (
-    advantages,
-    constraint_loss,
-    decoder_loss,
-    improvement_loss,
-    prediction_loss,
-    variational_bound,
-)
-from .memory import ReplayMemory, Targets
+from ..diffusion.sampler import Predict, generate, refine
+from ..kernels import Noise
+from ..models.diffusion import Model
+from ..problems.contract import Features, Size, one_hot
+from ..problems.decoding import random_choice
+from ..problems.task import Task
+from .config import TrainingConfig
+from .graphs import Step
+from .losses import advantages, constraint_loss, decoder_loss, improvement_loss, prediction_loss, variational_bound
+from .memory import DraftPicker, ReplayMemory, Targets, standardised_rewards
+from .policy_gradient import Decision, all_decisions, last_decision
+from .run import SizeSteps
+from .sources import Source
+from .weights import Weights
 
 METRICS = ("loss", "cost", "target", "improvement")
 """What steps report: cloning loss, mean cost of generated solutions, of targets, of IMPROVEMENT's samples."""
 
 
-class Steps:
-    """The steps for one size.
+class Steps(SizeSteps):
+    """The steps of Algorithm 1 for one size.
 
     Parameters
     ----------
-    learner : weights and optimizer, shared by all sizes.
+    weights : what is learned, shared by all sizes.
+    config : the run.
     size : the size of the instances.
-    examples : instances to learn from and the solutions that are their targets, instead of new instances.
+    source : where they come from.
     """
 
-    def __init__(self, learner: Learner, size: Size, examples: Examples | None = None) -> None:
-        self.learner, self.size, self.config = learner, size, learner.config
-        problem = learner.model.problem
-        self.problem, self.diffusion = problem, learner.model.diffusion
-        self.rng = np.random.default_rng([self.config.seed, learner.ranks.rank, *size])
-        shape = problem.shape(size)
-        self.count = self.config.batch_of(self.config.targets.instances, *shape) // learner.ranks.world
-        self.batch = self.config.batch_of(self.config.cloning.batch, *shape) // learner.ranks.world
-        self.examples = examples
-        self.solved: Tensor | None = None  # the solutions of the instances, where there are examples
-        self.on_device = examples is not None or problem.sample_on_device(size, learner.noise(1)) is not None
-        self.instances = {k: v.clone() for k, v in self._new_instances().items()}
-        self.task = Task(problem, self.instances)
-        self.metrics = {name: torch.zeros(2, device=learner.device) for name in METRICS}  # sum and count
-        example = self._targets(problem.features(self.instances), self._prior(learner.noise(self.count), 1), 1)
-        self.memory = ReplayMemory(self._capacity(), example, self.config.memory.reward_weighted)
-
-    def tensors(self) -> list[Tensor]:
-        """Return every tensor that the steps change."""
-        solved = [] if self.solved is None else [self.solved]
-        return [*self.instances.values(), *solved, *self.memory.tensors().values(), *self.metrics.values()]
+    def __init__(self, weights: Weights[Model], config: TrainingConfig, size: Size, source: Source) -> None:
+        self.weights, self.config = weights, config
+        self.problem, self.diffusion = weights.model.problem, weights.model.diffusion
+        self.rows, self.columns = self.problem.shape(size)
+        self.density = self.problem.density(size)
+        self.batch = config.batch_of(config.cloning.batch, self.rows, self.columns) // weights.ranks.world
+        self.improvement_weight = torch.tensor(config.improvement.weight, device=weights.device)
+        count = config.batch_of(config.targets.instances, self.rows, self.columns) // weights.ranks.world
+        super().__init__(source, count, METRICS, weights.device)
+        task = self.task()
+        like = self.targets_of(task, self.features(), self._from_prior(task, weights.noise(self.count), 1))
+        self.memory = ReplayMemory(self._capacity(), like, config.memory.reward_weighted)
 
     def kept(self) -> dict[str, Tensor]:
         """Return the tensors that a resumed run needs again."""
         return self.memory.tensors()
 
-    def draw(self) -> None:
-        """Replace the instances by new ones."""
-        for name, values in self._new_instances().items():
-            self.instances[name].copy_(values)
+    def recordable(self) -> list[Step]:
+        """Return the steps that the run takes and that need nothing of the host, in their order."""
+        wanted = {
+            self.draw: self.source.on_device,
+            self.make_targets: self.config.makes_targets,
+            self.improve: self.config.improvement.weight > 0,
+            self.clone: self.config.clones,
+        }
+        return [step for step, taken in wanted.items() if taken]
 
     @torch.no_grad()
     def make_targets(self) -> None:
-        """Generate solutions of the instances, refine the best, and store it; or store the examples' solutions."""
-        config = self.config.targets
-        if self.solved is not None and not self.config.cloning.drafts:
-            cost = self.task.cost(self.solved).squeeze(1)
-            self._store(self.problem.features(self.instances), self.solved, cost, 1)
-            self._report("target", cost.float().mean())
+        """Store a target for every instance: the best of its trajectories, refined; or the solution it came with."""
+        config, task, features = self.config.targets, self.task(), self.features()
+        if self.solutions is not None and not self.config.cloning.drafts:
+            self._store(task, features, self.solutions, task.cost(self.solutions))
             return
-        model = self.learner.average if config.from_average else self.learner.model
-        noise = self.learner.noise(self.count)
-        features = self.problem.features(self.instances)
-        task = Task(self.problem, self.instances)
-        predict = self._predict(model, features, noise)
-        drafts = Drafts(noise.spawn(config.trajectories))
-        generated = generate(
-            predict, task, self.diffusion, noise.spawn(config.trajectories), config.sampling, callback=drafts
-        )
-        again = replace(config.sampling, decodes=config.refine_decodes)
-        choice, cost = (generated.choice, generated.cost) if config.ties else generated.best()
-        if self.solved is not None:  # of what was generated only the drafts are wanted
-            choice, cost = self.solved, task.cost(self.solved).squeeze(1)
-        for _ in range(config.refine_rounds if self.solved is None else 0):
-            attempt = noise.spawn(config.trajectories)
-            choice, cost = refine(
-                predict, task, self.diffusion, attempt, again, choice, cost,
-                level=config.refine_level, steps=config.refine_steps,
-            )  # fmt: skip
-        if config.ties:
-            choice, cost = all_as_good(choice, cost)
-        samples = len(choice) // self.count
-        draft, step = drafts.of_trajectories(samples, noise)
-        self._store(features, choice, cost, samples, draft, step)
-        self._report("cost", generated.cost.float().mean())
-        self._report("target", cost.float().mean())
+        noise = self.weights.noise(self.count)
+        predict = self.predict(features, noise)
+        drafts = DraftPicker(noise.spawn(config.trajectories))
+        each = noise.spawn(config.trajectories)
+        generated = generate(predict, task, self.diffusion, each, config.sampling, callback=drafts)
+        if self.solutions is not None:  # of what was generated only the drafts are wanted
+            choice, cost = self.solutions, task.cost(self.solutions).squeeze(1)
+        else:
+            choice, cost = generated.best()
+            again = replace(config.sampling, decodes=config.refine_decodes)
+            for _ in range(config.refine_rounds):
+                choice, cost = refine(
+                    predict, task, self.diffusion, noise.spawn(config.trajectories), again, choice, cost,
+                    level=config.refine_level, steps=config.refine_steps,
+                )  # fmt: skip
+        self._store(task, features, choice, cost[:, None], drafts.one_each(noise))
+        self.metrics.add("cost", generated.cost.float().mean())
 
     def improve(self) -> None:
-        """IMPROVEMENT: sample p̂ along whole trajectories, take a REINFORCE step at their last one, or at all."""
-        config = self.config.improvement
-        if config.objective == "chain":
-            self._improve_chain()
-            return
-        trajectories, decodes = self.config.targets.trajectories, config.sampling.decodes
-        noise = self.learner.noise(self.count)
-        with torch.no_grad():
-            features = self.problem.features(self.instances)
-            task = Task(self.problem, self.instances)
-            predict = self._predict(self.learner.model, features, Noise(noise.keys))
-            # REINFORCE needs samples of p̂: a greedy end is not one
-            sampling = replace(config.sampling, greedy_end=False)
-            samples = generate(predict, task, self.diffusion, noise.spawn(trajectories), sampling)
-            cost = samples.last_cost
-            groups = trajectories if config.per_trajectory else 1
-            advantage = advantages(cost, groups, config.normalise)
-        # the same identifiers as during sampling (noise of the same keys), now with gradients
-        log_odds = self._predict(self.learner.model, features, Noise(noise.keys))(samples.last_x, samples.last_t)
-        log_p = log_probability(
-            task.rule,
-            (log_odds / config.sampling.temperature).repeat_interleave(decodes, 0),
-            samples.last_choice.flatten(0, 1),
-            samples.last_first,
-            task.mask(trajectories * decodes),
-        )
-        loss = improvement_loss(log_p.view_as(cost), advantage).mean() / task.rows
-        self.learner.update(self.learner.improvement_weight * loss)
-        self._report("improvement", cost.float().mean())
-        if self.config.targets.from_improvement:
-            with torch.no_grad():
-                self._store(features, samples.last_choice.flatten(0, 1), cost.flatten(), cost.shape[1])
-                self._report("target", cost.float().amin(1).mean())
-                self._report("cost", cost.float().mean())
-
-    def _improve_chain(self) -> None:
-        """∇ Σ_t log p_θ(x_s | x_t) · r(x_0): the whole reverse chain is the policy, what it ends in the reward."""
-        config = self.config.improvement
-        # where solutions are decoded on the way, the last one must be a sample of p̂ as well
+        """IMPROVEMENT: sample trajectories to the end, and take a REINFORCE step on what they decided (equation 17)."""
+        config, trajectories = self.config.improvement, self.config.targets.trajectories
+        # REINFORCE needs samples of p̂: a greedy end is not one
         sampling = replace(config.sampling, greedy_end=False)
-        noise = self.learner.noise(self.count)
+        run_to_the_end = last_decision if config.objective == "last" else all_decisions
+        noise = self.weights.noise(self.count)
         with torch.no_grad():
-            features = self.problem.features(self.instances)
-            predict = self._predict(self.learner.model, features, Noise(noise.keys))
-        task = Task(self.problem, self.instances)
-        each = noise.spawn(self.config.targets.trajectories)
-        decisions, cost = trajectories(predict, task, self.diffusion, each, sampling)
-        advantage = advantages(cost, 1, config.normalise)
-        temperature = sampling.step_temperature if sampling.reverse == "independent" else sampling.temperature
+            task, features = self.task(), self.features()
+            predict = self.predict(features, Noise(noise.keys))
+            sampled = run_to_the_end(predict, task, self.diffusion, noise.spawn(trajectories), sampling)
+            groups = trajectories if config.objective == "last" and config.per_trajectory else 1
+            advantage = advantages(sampled.cost, groups, config.normalise)
 
         def loss_of(decision: Decision) -> Tensor:
-            # encoded anew for every step, with the same identifiers, so that one step's graph is all there is
-            predict = self._predict(self.learner.model, features, Noise(noise.keys))
-            log_odds = predict(decision.x, torch.full_like(each.keys, decision.t))
-            log_p = decision_log_probability(decision, log_odds, task, self.diffusion, temperature)
-            loss = improvement_loss(log_p.view_as(cost), advantage).mean() / task.rows
-            return self.learner.improvement_weight * loss
+            # the same identifiers as during sampling (noise of the same keys), now with gradients; encoded anew for
+            # every decision, so that one decision's graph is all there is
+            log_odds = self.predict(features, Noise(noise.keys))(decision.x, decision.t)
+            log_p = decision.log_probability(log_odds, task, self.diffusion, sampling)
+            loss = improvement_loss(log_p.view_as(sampled.cost), advantage).mean() / self.rows
+            return self.improvement_weight * loss
 
-        self.learner.update(loss_of(decision) for decision in decisions)
-        self._report("improvement", cost.float().mean())
-        self._report("cost", cost.float().mean())
+        self.weights.update(loss_of(decision) for decision in sampled.decisions)
+        self.metrics.add("improvement", sampled.cost.float().mean())
+        if not self.config.makes_targets:
+            self.metrics.add("cost", sampled.cost.float().mean())
+        if self.config.targets.from_improvement:
+            with torch.no_grad():
+                self._store(task, features, sampled.choice, sampled.cost)
 
     def clone(self) -> None:
         """CLONING: one step of diffusion training on items of the memory."""
-        noise = self.learner.noise(self.batch)
+        noise = self.weights.noise(self.batch)
         with torch.no_grad():
             items = self.memory.draw(noise)
         loss = self.clone_loss(items, noise)
-        self.learner.update(loss)
-        self._report("loss", loss.detach())
+        self.weights.update(loss)
+        self.metrics.add("loss", loss.detach())
 
     def clone_loss(self, items: Targets, noise: Noise) -> Tensor:
-        """Return the cloning loss L_CLN of a batch of targets, a scalar."""
-        config, columns, density = self.config.cloning, self.task.columns, self.task.density
-        x0 = one_hot(items.choice, columns)
+        """Return L_CLN of a batch of targets (equation 15, with the decoder's loss beside it), a scalar."""
+        config = self.config.cloning
+        x0 = one_hot(items.choice, self.columns)
         t = 1 + noise.integers(self.diffusion.steps)
         from_draft = noise.uniform(1).squeeze(1) < config.drafts
-        source = torch.where(from_draft[:, None, None], one_hot(items.draft, columns), x0)
-        t = torch.where(from_draft, items.draft_step, t)
-        xt = self.diffusion.q_sample(source, t, density, noise)
-        log_odds = self._predict(self.learner.model, items.features, noise)(xt, t)
+        noised = torch.where(from_draft[:, None, None], one_hot(items.draft, self.columns), x0)
+        t = torch.where(from_draft, items.draft_time, t)
+        xt = self.diffusion.q_sample(noised, t, self.density, noise)
+        log_odds = self.predict(items.features, noise)(xt, t)
         loss = config.prd * prediction_loss(log_odds, x0)
         if config.vb:
             # a noised draft is no X_t of this X_0, so its posterior says nothing
-            bound = variational_bound(self.diffusion, log_odds, x0, xt, t, density)
+            bound = variational_bound(self.diffusion, log_odds, x0, xt, t, self.density)
             loss = loss + config.vb * torch.where(from_draft, 0.0, bound)
         if config.cst:
-            loss = loss + config.cst * constraint_loss(self.problem.violation, log_odds, noise, config.cst_temperature)
-        loss = loss / (self.task.rows * columns)
+            loss = loss + config.cst * constraint_loss(self.problem.violation, log_odds, noise)
+        loss = loss / (self.rows * self.columns)
         if config.decoder:
-            first = noise.integers(self.task.rows)
-            own = decoder_loss(self.task.rule, log_odds, items.choice, first, items.mask)
-            loss = loss + config.decoder * own / self.task.rows
+            first = noise.integers(self.rows)
+            own = decoder_loss(self.problem.rule, log_odds, items.choice, first, items.mask)
+            loss = loss + config.decoder * own / self.rows
         return loss.mean()
 
-    def _predict(self, model: Model, features: Features, noise: Noise) -> Predict:
-        return model.predict(model.encode(features, noise), self.problem.density(self.size))
+    def task(self) -> Task:
+        """Return the instances at hand, with the pairs that they permit."""
+        return Task(self.problem, self.instances)
 
-    def _new_instances(self) -> dict[str, Tensor]:
-        if self.examples is not None:
-            instances, solved = self.examples.draw(self.learner.noise(self.count))
-            self.solved = solved if self.solved is None else self.solved.copy_(solved)
-            return instances
-        if self.on_device:
-            drawn = self.problem.sample_on_device(self.size, self.learner.noise(self.count))
-            assert drawn is not None
-            return drawn
-        return to_tensors(self.problem.sample(self.count, self.size, self.rng), self.learner.device)
+    def features(self) -> Features:
+        """Return what the network sees of the instances at hand."""
+        return self.problem.features(self.instances)
+
+    def predict(self, features: Features, noise: Noise) -> Predict:
+        """Encode instances, with identifiers from the noise; return the log-odds of X_0 as a function of (x, t)."""
+        model = self.weights.model
+        return model.predict(model.encode(features, noise), self.density)
+
+    def targets_of(
+        self,
+        task: Task,
+        features: Features,
+        choice: Tensor,
+        reward: Tensor | None = None,
+        drafts: tuple[Tensor, Tensor] | None = None,
+    ) -> Targets:
+        """Return targets for solutions (B · K, rows) of the instances of a task; without a draft each is its own."""
+        samples = len(choice) // task.batch
+        ones = torch.ones(len(choice), dtype=torch.long, device=choice.device)
+        draft, time = (choice, ones) if drafts is None else drafts
+        reward = ones.float() if reward is None else reward
+        return Targets(features.repeat(samples), choice, reward, draft, time, task.mask(samples))
+
+    def _store(
+        self, task: Task, features: Features, choice: Tensor, cost: Tensor, drafts: tuple[Tensor, Tensor] | None = None
+    ) -> None:
+        """Store K solutions (B · K, rows) of every instance, with costs (B, K), and the prior's share beside them.
+
+        This is q̃ of equation 10: the mixture by α here, exp(R) where the memory is drawn from.
+        """
+        config, cost = self.config.memory, cost.float()
+        self.metrics.add("target", cost.amin(1).mean())
+        reward = -cost
+        if config.reward_weighted or config.mixture < 1:
+            extra = config.prior_share(cost.shape[1])
+            random = self._from_prior(task, self.weights.noise(self.count), max(2, extra))
+            random_cost = task.cost(random).float()
+            reward = standardised_rewards(cost, random_cost)
+            if extra:
+                kept = random.view(self.count, -1, self.rows)[:, :extra].flatten(0, 1)
+                kept_reward = standardised_rewards(random_cost, random_cost)[:, :extra].flatten()
+                self.memory.store(self.targets_of(task, features, kept, kept_reward))
+        self.memory.store(self.targets_of(task, features, choice, reward.flatten(), drafts))
+
+    def _from_prior(self, task: Task, noise: Noise, samples: int) -> Tensor:
+        """Draw `samples` random feasible solutions of every instance, (B · samples, rows), from q(X_0)."""
+        return random_choice(task.rule, (self.rows, self.columns), noise.spawn(samples), task.mask(samples))
 
     def _capacity(self) -> int:
         """Return how many items a memory of the configured number of rounds holds."""
         config = self.config
-        each = config.targets.trajectories if config.targets.ties else 1
+        each = 1
         if config.targets.from_improvement:
             each = config.targets.trajectories * config.improvement.sampling.decodes
-        return config.memory.rounds * self.count * (each + self._prior_samples(each))
-
-    def _prior_samples(self, generated: int) -> int:
-        """Return how many solutions of the prior join `generated` ones of an instance: (1 − α)/α as many."""
-        share = self.config.memory.mixture
-        return round(generated * (1 - share) / share)
-
-    def _prior(self, noise: Noise, samples: int) -> Tensor:
-        """Draw `samples` random feasible solutions of every instance, (B · samples, rows)."""
-        return random_choice(
-            self.task.rule, (self.task.rows, self.task.columns), noise.spawn(samples), self.task.mask(samples)
-        )
-
-    def _store(
-        self,
-        features: Features,
-        choice: Tensor,
-        cost: Tensor,
-        samples: int,
-        draft: Tensor | None = None,
-        step: Tensor | None = None,
-    ) -> None:
-        """Store `samples` solutions of every instance with their rewards, and the prior's share beside them."""
-        reward = -cost.float()
-        if self.config.memory.reward_weighted or self.config.memory.mixture < 1:
-            extra = self._prior_samples(samples)
-            random = self._prior(self.learner.noise(self.count), max(2, extra))
-            random_cost = self.task.cost(random).float()
-            # R on one scale for all instances: in standard deviations above a random solution
-            mean, spread = random_cost.mean(1, keepdim=True), random_cost.std(1, keepdim=True).clamp_min(1e-9)
-            reward = ((mean - cost.view(self.count, -1).float()) / spread).flatten()
-            if extra:
-                kept = random.view(self.count, -1, self.task.rows)[:, :extra].flatten(0, 1)
-                kept_reward = ((mean - random_cost[:, :extra]) / spread).flatten()
-                self.memory.store(self._targets(features, kept, extra, kept_reward))
-        self.memory.store(self._targets(features, choice, samples, reward, draft, step))
-
-    def _targets(
-        self,
-        features: Features,
-        choice: Tensor,
-        samples: int,
-        reward: Tensor | None = None,
-        draft: Tensor | None = None,
-        step: Tensor | None = None,
-    ) -> Targets:
-        """Return targets for `samples` solutions of every instance; without a draft the target is its own."""
-        ones = torch.ones(len(choice), dtype=torch.long, device=choice.device)
-        return Targets(
-            features.repeat(samples),
-            choice,
-            ones.float() if reward is None else reward,
-            choice if draft is None else draft,
-            ones if step is None else step,
-            self.task.mask(samples),
-        )
-
-    def _report(self, name: str, value: Tensor) -> None:
-        self.metrics[name][0] += value
-        self.metrics[name][1] += 1
+        return config.memory.rounds * self.count * (each + config.memory.prior_share(each))

@@ -1,0 +1,130 @@
+"""Choose how a model solves on validation sets, measure it on standard test sets, and write both into its card.
+
+    python -m experiments.card runs/atsp-20/model.safetensors --name atsp-20 \
+        --pair validation/atsp-20.npz=atsp-20 --out src/icdc/models/weights
+
+For every pair VALIDATION=STANDARD and every number of samples the setting with the smallest gap on the validation
+set is measured on the standard set: the best solution decoded along each trajectory (the chain), the last sample
+alone as the paper counts, and refinement that at most doubles the time of the most samples.
+"""
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from experiments.methods import ANSWERS
+from experiments.table import options_as_text
+from icdc.evaluation.evaluate import Summary, evaluate, summarise
+from icdc.io.dataset import Dataset, read_dataset
+from icdc.io.standard import STANDARD_SETS, standard_set
+from icdc.models.diffusion import Model, load
+from icdc.solving.registry import make_solver
+
+WAYS: list[dict[str, Any]] = [
+    {"reverse": "fresh", "temperature": 0.7},
+    {"reverse": "fresh", "temperature": 1.0},
+    {"reverse": "fresh", "temperature": 1.5},
+    {"reverse": "independent", "temperature": 1.5},
+    {"reverse": "independent", "temperature": 2.0},
+    {"reverse": "independent", "temperature": 1.0, "reverse_temperature": 10.0},
+    {"reverse": "independent", "temperature": 1.5, "reverse_temperature": 5.0},
+    {"reverse": "independent", "temperature": 1.5, "reverse_temperature": 30.0},
+    {"reverse": "independent", "temperature": 2.0, "reverse_temperature": 30.0},
+]
+"""Reverse processes and temperatures to choose from."""
+KEPT = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasible", "below", "seconds", "device")
+
+
+def solved(model: Model, dataset: Dataset, options: str, samples: int, device: str, seed: int = 0) -> Summary:
+    """Return how good a model is on a dataset with these options of the solver."""
+    solver = make_solver(f"icdc:{options}", model=model, device=device)
+    return summarise(evaluate(dataset, solver, "icdc", samples=samples, seed=seed, chunk=1000))
+
+
+def tuned(model: Model, dataset: Dataset, samples: int, device: str, among: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the candidate with the smallest mean cost on a validation set; all of them are printed."""
+    costs = []
+    for candidate in among:
+        found = solved(model, dataset, options_as_text(candidate), samples, device, seed=1)
+        about = {"tuning": dataset.name, "samples": samples, **candidate}
+        print(json.dumps(about | {key: found.as_dict()[key] for key in KEPT}), flush=True)
+        costs.append(float("inf") if found.cost is None else found.cost)
+    return among[costs.index(min(costs))]
+
+
+def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return, for every size and number of samples, the options it was measured with: what to do when not told.
+
+    All but the number of steps: how long to take over a large instance is for whoever waits to decide.
+    """
+    return [
+        {
+            "size": list(STANDARD_SETS[row["set"]].size),
+            "samples": row["samples"],
+            "options": {name: value for name, value in row["options"].items() if name != "steps"},
+        }
+        for row in rows
+        if row["way"] == "chain"
+    ]
+
+
+def main() -> None:
+    """Tune, measure, and save the model with its card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--pair", action="append", required=True, metavar="VALIDATION=STANDARD")
+    parser.add_argument("--samples", default="1,8,32,128")
+    parser.add_argument("--tune-count", type=int, default=256, help="instances of a validation set")
+    parser.add_argument("--test-count", type=int, default=1000, help="instances of a standard set; 0: only tune")
+    parser.add_argument("--tune-most", type=int, default=32, help="more samples use the setting chosen at this many")
+    parser.add_argument("--decodes", default="32", help="numbers of solutions decoded from a pass to choose from")
+    parser.add_argument("--reverse", default="fresh,independent", help="kinds of reverse processes to choose from")
+    parser.add_argument("--refine", type=int, default=6, help="rounds of refinement; 0 leaves them out")
+    parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    model = load(options.model, options.device)
+    counts = [int(text) for text in options.samples.split(",")]
+    decodes = [int(text) for text in options.decodes.split(",")]
+    among = [
+        {**way, "order": "rule", "decodes": number, "steps": 20}
+        for way, number in product(WAYS, decodes)
+        if way["reverse"] in options.reverse.split(",")
+    ]
+    rows: list[dict[str, Any]] = model.card.get("results", []) if options.append else []
+
+    def add(dataset: Dataset, way: str, samples: int, settings: dict[str, Any]) -> None:
+        found = solved(model, dataset, options_as_text(settings), samples, options.device).as_dict()
+        values = {k: round(found[k], 4) if isinstance(found[k], float) else found[k] for k in KEPT}
+        row = {"set": dataset.name, "instances": len(dataset), "way": way, "samples": samples, **values}
+        rows[:] = [old for old in rows if any(old[key] != row[key] for key in ("set", "way", "samples"))]
+        rows.append({**row, "options": settings})
+        print(json.dumps(rows[-1]), flush=True)
+        model.card["results"] = rows
+        model.save(options.out / f"{options.name}.safetensors")
+
+    last = dict(part.split("=") for part in ANSWERS["last"].split(","))
+    for pair in options.pair:
+        validation_name, _, standard_name = pair.partition("=")
+        validation = read_dataset(validation_name).first(options.tune_count)
+        best: dict[str, Any] = {}
+        for samples in counts:
+            if samples <= options.tune_most:
+                best = tuned(model, validation, samples, options.device, among)
+            if options.test_count:
+                test = standard_set(standard_name).first(options.test_count)
+                add(test, "chain", samples, best)
+                add(test, "last sample", samples, last)
+        if options.refine and options.test_count:
+            add(test, "refined", counts[-1], {**best, "refine": options.refine})
+    if rows:
+        model.card["solving"] = advice(rows)
+        model.save(options.out / f"{options.name}.safetensors")
+
+
+if __name__ == "__main__":
+    main()

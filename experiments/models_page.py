@@ -1,0 +1,79 @@
+"""`docs/models.md`: the shipped models as their cards describe them, and how all models of the tables were trained."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.markdown import percent, table
+from icdc.io.standard import STANDARD_SETS
+from icdc.models.catalogue import models_folder
+from icdc.problems.registry import get_problem
+
+INTRODUCTION = """# The models
+
+Written by `python -m experiments pages` from the cards inside the model files and from
+[results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every size and
+number of samples the settings of solving that were best on validation data (`python -m experiments.card` measures and
+writes them); `icdc models` lists the cards, `icdc solve` follows them.
+
+Gaps are in %, to proven optima of the standard test sets, 20 network passes a trajectory; *refined*, *last sample* and
+the rest of the words are explained in [results.md](results.md), where competitors stand beside them, with intervals."""
+
+TRAINING = """## How the models of the tables were trained
+
+All but the four above are there to be compared with and do not ship: `icdc train NAME` trains them. Seconds are those
+of all pieces together, on one H200 that was shared with other runs; *alone* is what the same rounds would take on an
+H200 of their own, where `benchmarks/round_time.py` timed one. Updates are cloning steps, or steps of the policy
+gradient."""
+
+
+def models_page(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
+    """Return the page.
+
+    cards : of the shipped models, by name.
+    folder : with `models.csv`, how each model was trained.
+    """
+    with (folder / "models.csv").open(encoding="utf-8", newline="") as file:
+        trained = {line["model"]: line for line in csv.DictReader(file)}
+    limits = [f"None of them is for {text}." for text in dict.fromkeys(card["not_for"] for card in cards.values())]
+    sections = [_section(name, card, trained[name]) for name, card in cards.items()]
+    headings = ["model", "seconds", "alone", "rounds", "updates", "seed", "began with", "shared the GPU with"]
+    rows = [_line(name, line) for name, line in trained.items()]
+    return "\n\n".join([INTRODUCTION, *limits, *sections, TRAINING, table(headings, rows)]) + "\n"
+
+
+def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str]) -> str:
+    network, steps = card["settings"]["model"]["network"], card["settings"]["model"]["diffusion"]["steps"]
+    sizes = ", ".join("×".join(map(str, size)) for size in sorted({tuple(size) for size in card["sizes"]}))
+    unit = " × ".join(get_problem(card["problem"]).size_names)
+    file = models_folder() / f"{name}.safetensors"
+    lines = [
+        f"## {name}",
+        "",
+        f"- For {card['problem']}: {sizes} {unit}.",
+        f"- Learned from {card['data']}; {trained['pieces']} s on one {trained['hardware']}, from "
+        f"{_begun(trained['began_with'])}.",
+        f"- {network['encoder_layers']} + {network['denoiser_layers']} layers, width {network['width']}, edge width "
+        f"{network['edge_width']}, {network['heads']} heads; T = {steps}; {file.stat().st_size / 1e6:.1f} MB.",
+        "",
+    ]
+    gaps = {(r["set"], r["way"], r["samples"]): float(r["gap"]) for r in card["results"]}
+    columns = [*(("chain", n) for n in (1, 8, 32, 128)), ("refined", 128), ("last sample", 1), ("last sample", 128)]
+    sets = sorted({r["set"] for r in card["results"]}, key=lambda name: STANDARD_SETS[name].size)
+    rows = [[each, *(percent(gaps.get((each, *column))) for column in columns)] for each in sets]
+    heads = ["test set", "×1", "×8", "×32", "×128", "refined ×128", "last sample ×1", "×128"]
+    return "\n".join(lines) + "\n" + table(heads, rows)
+
+
+def _line(name: str, line: Mapping[str, str]) -> list[str]:
+    alone = f"{float(line['round_ms']) * int(line['rounds']) / 1000.0:.0f}" if line["round_ms"] else ""
+    seconds = line["seconds"] if line["pieces"] == line["seconds"] else f"{line['seconds']} ({line['pieces']})"
+    counts = [f"{int(line[key]):,}" if line[key] else "" for key in ("rounds", "updates")]
+    return [f"`{name}`", seconds, alone, *counts, line["seed"], _begun(line["began_with"]), line["shared_with"]]
+
+
+def _begun(text: str) -> str:
+    """Return what a model began with, the name of another model as code."""
+    model, comma, rest = text.partition(",")
+    return text if text == "random weights" else f"`{model}`{comma}{rest}"

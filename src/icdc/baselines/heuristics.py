@@ -1,0 +1,221 @@
+"""Quick answers by greedy rules, for all instances at once: tours built city by city, schedules job by job."""
+
+import time
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..diffusion.sampler import best_of
+from ..problems.rules import HamiltonianCycle
+from ..solving.solver import Abilities, Found, Request
+from .support import ClassicalSolver, cost_matrices
+
+_CELLS = 1 << 22
+"""Numbers worked on at once, so that all start cities of many instances stay within the cache and memory."""
+
+
+def nearest_neighbour_tours(costs: Tensor, first: Tensor) -> Tensor:
+    """Go from each start city to the nearest city not yet visited; successors (batch, starts, n).
+
+    costs : (batch, n, n); first : (batch, starts) the cities to start from.
+    """
+    batch, size, _ = costs.shape
+    starts = first.shape[1]
+    # ranks instead of costs: what the rule keeps for pairs that may not be chosen is below every rank
+    nearness = -costs.argsort(dim=2, stable=True).argsort(dim=2, stable=True).float()
+    spread = nearness[:, None].expand(-1, starts, -1, -1).reshape(batch * starts, size, size)
+    return HamiltonianCycle().follow(spread, first.reshape(-1)).view(batch, starts, size)
+
+
+def insertion_tours(costs: Tensor, first: Tensor, *, furthest: bool) -> Tensor:
+    """Insert the city nearest to the tour, or furthest from it, where that is cheapest.
+
+    Return successors (batch, starts, n). The distance between a city and the tour is the least step
+    from a city on the tour to it.
+    costs : (batch, n, n); first : (batch, starts) the cities to start from.
+    """
+    batch, size, _ = costs.shape
+    starts = first.shape[1]
+    count = batch * starts
+    instance = torch.arange(batch, device=costs.device).repeat_interleave(starts)
+    first = first.reshape(-1, 1)
+    real = costs.double()
+    here = real[instance]  # (count, n, n): a copy per start, so that one gather reads a row of each
+    reverse = real.transpose(1, 2)[instance]
+    successor = torch.zeros(count, size, dtype=torch.long, device=costs.device).scatter(1, first, first)
+    on_tour = torch.zeros(count, size, dtype=torch.bool, device=costs.device).scatter(1, first, True)
+    leaving = here.new_zeros(count, size)  # cost of the step that each city on the tour takes
+    distance = _row(here, first)
+    for step in range(size - 1):
+        if furthest:
+            city = distance.masked_fill(on_tour, -torch.inf).argmax(1, keepdim=True)
+        else:
+            city = distance.masked_fill(on_tour, torch.inf).argmin(1, keepdim=True)
+        outward = _row(here, city)
+        inward = _row(reverse, city)  # inward[i]: the step from i to the city
+        detour = inward + outward.gather(1, successor) - leaving
+        before = detour.masked_fill(~on_tour, torch.inf).argmin(1, keepdim=True) if step else first
+        after = successor.gather(1, before)
+        successor = successor.scatter(1, city, after).scatter(1, before, city)
+        leaving = leaving.scatter(1, city, outward.gather(1, after)).scatter(1, before, inward.gather(1, before))
+        on_tour = on_tour.scatter(1, city, True)
+        distance = torch.minimum(distance, outward)
+    return successor.view(batch, starts, size)
+
+
+def _row(matrices: Tensor, index: Tensor) -> Tensor:
+    """Return row index (count, 1) of each matrix (count, n, n); (count, n)."""
+    return matrices.gather(1, index[:, :, None].expand(-1, 1, matrices.shape[2])).squeeze(1)
+
+
+@dataclass(frozen=True)
+class TourConstruction(ClassicalSolver):
+    """Build a tour from one start city per sample (0, 1, …), or from all of them, and keep the best."""
+
+    abilities = Abilities(samples=True, device=True)
+    structures = ("tour",)
+
+    all_starts: bool = False
+    device: str = "cpu"
+
+    @abstractmethod
+    def tours(self, costs: Tensor, first: Tensor) -> Tensor:
+        """Return successors (batch, starts, n) for costs (batch, n, n) and start cities (batch, starts)."""
+
+    def search(self, request: Request) -> Found:
+        started = time.perf_counter()
+        costs = torch.from_numpy(cost_matrices(request)).to(self.device)
+        size = costs.shape[1]
+        starts = size if self.all_starts else min(request.samples, size)
+        first = torch.arange(starts, device=costs.device)
+        chunks = []
+        for part in costs.split(max(1, _CELLS // (starts * size * size))):
+            tours = self.tours(part, first.expand(len(part), -1))
+            spread = part[:, None].expand(-1, starts, -1, -1)
+            length = spread.gather(3, tours[..., None]).squeeze(3).sum(2)
+            chunks.append(best_of(tours, length)[0])
+        return Found(torch.cat(chunks).cpu().numpy(), time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class NearestNeighbour(TourConstruction):
+    """Always on to the nearest city not yet visited."""
+
+    name = "nn"
+
+    def tours(self, costs: Tensor, first: Tensor) -> Tensor:
+        return nearest_neighbour_tours(costs, first)
+
+
+@dataclass(frozen=True)
+class NearestInsertion(TourConstruction):
+    """Insert the city nearest to the tour so far where it costs least."""
+
+    name = "ni"
+
+    def tours(self, costs: Tensor, first: Tensor) -> Tensor:
+        return insertion_tours(costs, first, furthest=False)
+
+
+@dataclass(frozen=True)
+class FurthestInsertion(TourConstruction):
+    """Insert the city furthest from the tour so far where it costs least."""
+
+    name = "fi"
+
+    def tours(self, costs: Tensor, first: Tensor) -> Tensor:
+        return insertion_tours(costs, first, furthest=True)
+
+
+def shortest_job_first(durations: Tensor) -> Tensor:
+    """Give the machine that is free first its shortest waiting job, until none waits; choice (batch, jobs).
+
+    Of several machines free at the same moment, the one with the lowest number goes first.
+    durations : (batch, jobs, machines).
+    """
+    batch, jobs, machines = durations.shape
+    times = durations.double()
+    load = times.new_zeros(batch, machines)
+    waiting = torch.ones(batch, jobs, dtype=torch.bool, device=times.device)
+    choice = torch.zeros(batch, jobs, dtype=torch.long, device=times.device)
+    for _ in range(jobs):
+        machine = load.argmin(1, keepdim=True)
+        there = times.gather(2, machine[:, None].expand(-1, jobs, 1)).squeeze(2)
+        job = there.masked_fill(~waiting, torch.inf).argmin(1, keepdim=True)
+        load = load.scatter_add(1, machine, there.gather(1, job))
+        waiting = waiting.scatter(1, job, False)
+        choice = choice.scatter(1, job, machine)
+    return choice
+
+
+def earliest_completion(durations: Tensor, order: Tensor) -> Tensor:
+    """Take jobs in `order` (batch, jobs), each to where it finishes first; choice (batch, jobs)."""
+    batch, jobs, machines = durations.shape
+    times = durations.double()
+    load = times.new_zeros(batch, machines)
+    choice = torch.zeros(batch, jobs, dtype=torch.long, device=times.device)
+    for turn in range(jobs):
+        job = order[:, turn : turn + 1]
+        completion = load + times.gather(1, job[:, :, None].expand(-1, 1, machines)).squeeze(1)
+        machine = completion.argmin(1, keepdim=True)
+        load = load.scatter(1, machine, completion.gather(1, machine))
+        choice = choice.scatter(1, job, machine)
+    return choice
+
+
+def longest_first_order(durations: Tensor) -> Tensor:
+    """Return the jobs (batch, jobs) by falling shortest time: what is long everywhere goes first."""
+    return durations.amin(2).argsort(dim=1, descending=True, stable=True)
+
+
+@dataclass(frozen=True)
+class GreedySchedule(ClassicalSolver):
+    """A rule that answers every instance at once and needs no random numbers."""
+
+    abilities = Abilities(device=True)
+    structures = ("makespan",)
+
+    device: str = "cpu"
+
+    @abstractmethod
+    def schedule(self, durations: Tensor) -> Tensor:
+        """Return a choice (batch, jobs) for durations (batch, jobs, machines)."""
+
+    def search(self, request: Request) -> Found:
+        started = time.perf_counter()
+        durations = torch.from_numpy(cost_matrices(request)).to(self.device)
+        choice = self.schedule(durations).cpu().numpy()
+        return Found(choice, time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class ShortestJobFirst(GreedySchedule):
+    """The paper's SJF: at every moment a free machine starts its shortest waiting job."""
+
+    name = "sjf"
+
+    def schedule(self, durations: Tensor) -> Tensor:
+        return shortest_job_first(durations)
+
+
+@dataclass(frozen=True)
+class EarliestCompletion(GreedySchedule):
+    """List scheduling: jobs as they come, each to the machine that would finish it first."""
+
+    name = "ect"
+
+    def schedule(self, durations: Tensor) -> Tensor:
+        batch, jobs, _ = durations.shape
+        return earliest_completion(durations, torch.arange(jobs, device=durations.device).expand(batch, jobs))
+
+
+@dataclass(frozen=True)
+class LongestFirst(GreedySchedule):
+    """List scheduling with the jobs that are long on every machine first."""
+
+    name = "lpt"
+
+    def schedule(self, durations: Tensor) -> Tensor:
+        return earliest_completion(durations, longest_first_order(durations))

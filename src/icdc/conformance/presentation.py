@@ -1,0 +1,101 @@
+"""The checks of what a problem tells solvers and people: its structure, its words, its pictures, its files."""
+
+import io
+import itertools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..io import Instance, read_solution, write_solution
+from ..io.solutions import ENDINGS
+from .instances import Wrong, only
+from .solutions import SolutionChecks
+
+
+class PresentationChecks(SolutionChecks):
+    """All checks: those of instances and solutions, and those of what is told about them."""
+
+    def structure(self) -> None:
+        matrices = self.problem.cost_matrix(self.arrays)
+        if matrices is None:
+            if self.problem.structure is not None:
+                raise Wrong(f"the structure '{self.problem.structure}' needs a cost_matrix")
+            return
+        if matrices.shape != (self.count, self.rows, self.columns) or not np.isfinite(matrices).all():
+            expected = (self.count, self.rows, self.columns)
+            raise Wrong(f"cost_matrix returns shape {matrices.shape}, or values that are not finite, for {expected}")
+        if self.problem.structure is None:
+            return
+        for i, solutions in enumerate(self.solutions):
+            expected_solutions, expected_cost = self._promised(matrices[i].tolist())
+            if not torch.equal(solutions, expected_solutions):
+                raise Wrong(f"instance {i} has other solutions than '{self.problem.structure}' promises")
+            cost = self.problem.cost(only(self.instances_, i), solutions[None])[0].double()
+            if not torch.allclose(cost, expected_cost, rtol=1e-9):
+                raise Wrong(f"instance {i} has other costs than '{self.problem.structure}' promises")
+
+    def _promised(self, matrix: list[list[float]]) -> tuple[Tensor, Tensor]:
+        """Return the solutions (n, rows) that the structure promises, in order, and their costs (n,), one by one."""
+        solutions, costs = [], []
+        for choice in itertools.product(range(self.columns), repeat=self.rows):
+            taken = [matrix[row][column] for row, column in enumerate(choice)]
+            if self.problem.structure == "tour":
+                city, visited = 0, set()
+                while city not in visited:
+                    visited.add(city)
+                    city = choice[city]
+                if city != 0 or len(visited) != self.rows:
+                    continue
+                costs.append(sum(taken))
+            else:
+                totals: list[float] = [0] * self.columns
+                for column, value in zip(choice, taken, strict=True):
+                    totals[column] += value
+                costs.append(max(totals))
+            solutions.append(choice)
+        return torch.tensor(solutions), torch.tensor(costs, dtype=torch.float64)
+
+    def presentation(self) -> None:
+        problem = self.problem
+        for word in (problem.row_words[1], problem.column_words[1]):
+            if word in problem.arrays:
+                raise Wrong(f"'{word}' is an array and the word for items; a JSON file could not tell them apart")
+        about = problem.describe_size(self.size)
+        if not isinstance(about, str) or not about or "\n" in about:
+            raise Wrong(f"describe_size returns {about!r}, not a phrase")
+        choice = self.solutions[0][0].numpy()
+        for instance in (self._instance(0, named=False), self._instance(0, named=True)):
+            lines = problem.describe_solution(instance, choice)
+            if not isinstance(lines, list) or not all(isinstance(line, str) and "\n" not in line for line in lines):
+                raise Wrong(f"describe_solution returns {lines!r}, not a list of lines")
+        problem.draw_solution(instance, choice, bound=0.0).savefig(io.BytesIO(), format="png", dpi=30)
+
+    def solution_file(self) -> None:
+        endings = [ending for ending in ENDINGS if ending != ".tour" or self.problem.solution_is_tour]
+        with tempfile.TemporaryDirectory() as folder:
+            for index, named, ending in itertools.product(range(self.count), (False, True), endings):
+                path = Path(folder) / f"solution{ending}"
+                instance, choice = self._instance(index, named), self.solutions[index][-1].numpy()
+                items = self.problem.solution(choice)
+                if self.problem.solution_is_tour and sorted(items) != list(range(self.rows)):
+                    raise Wrong(f"{items} does not list every item once, as solution_is_tour says")
+                write_solution(path, instance, choice)
+                try:
+                    found = read_solution(path, instance)
+                except InputError as error:
+                    raise Wrong(f"{path.name} cannot be read back: {error}") from None
+                if not np.array_equal(found, choice):
+                    raise Wrong(f"{path.name} of {choice.tolist()} reads back as {found.tolist()}")
+
+    def _instance(self, index: int, named: bool) -> Instance:
+        """Return one of the instances, with or without names of its items."""
+        rows = tuple(f"r{row}" for row in range(self.rows)) if named else None
+        columns = tuple(f"c{column}" for column in range(self.columns)) if named else None
+        if self.problem.feature_sizes.same_items:
+            rows = columns
+        arrays = {name: array[index] for name, array in self.arrays.items()}
+        return Instance("instance", self.problem, arrays, rows, columns)

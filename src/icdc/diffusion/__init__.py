@@ -1,0 +1,1 @@
+"""The diffusion itself: the binary process, feasible decoding, and the sampler that joins them."""

@@ -1,0 +1,106 @@
+"""The binary diffusion process: how a solution matrix is noised, and how a noisy one is taken back.
+
+Time: t = 0 is clean, t = T is noise; every module counts this way. Elements of the matrix are noised
+independently by Q_t = α_t I + β_t 1 q̄ᵀ: with probability α_t an element stays, otherwise it is drawn anew
+from q̄ = (1 − density, density). The process knows neither a network nor a problem; tensors it returns have
+the shape of the matrices it is given, and t may be a different step for every item of the batch.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import UsageError
+from ..kernels import Noise
+
+Schedule = Literal["cosine", "linear"]
+
+
+@dataclass(frozen=True)
+class DiffusionConfig:
+    """Number of steps T and the schedule of the noise."""
+
+    steps: int = 20
+    schedule: Schedule = "cosine"
+
+
+def survival_table(steps: int, schedule: Schedule) -> Tensor:
+    """Return ᾱ_t = α_1 ⋯ α_t for t = 0 … T, float64 (T + 1,): the chance that an element is never redrawn."""
+    if steps < 1:
+        raise UsageError(f"a diffusion needs at least one step, got {steps}")
+    t = torch.arange(steps + 1, dtype=torch.float64)
+    if schedule == "cosine":
+        curve = torch.cos((t / steps + 0.008) / 1.008 * math.pi / 2) ** 2
+        # never exactly zero, so that the posterior of a stride from T stays defined
+        return (curve / curve[0]).clamp(1e-4, 1.0)
+    if schedule == "linear":
+        # redrawing at a rate that grows linearly over the run, the usual 0.1 … 20; with the integral of the
+        # rate rather than a sum of β_t, few steps go as far as many
+        passed = t / steps
+        return torch.exp(-(0.1 * passed + 0.5 * (20 - 0.1) * passed**2)).clamp_min(1e-4)
+    raise UsageError(f"unknown noise schedule '{schedule}'; choose cosine or linear")
+
+
+class Diffusion:
+    """The process for a fixed schedule, on one device.
+
+    Parameters
+    ----------
+    config : the number of steps and the schedule.
+    device : where the table of ᾱ_t lies.
+    """
+
+    def __init__(self, config: DiffusionConfig, device: torch.device | str = "cpu") -> None:
+        self.config = config
+        self.steps = config.steps
+        self.survival = survival_table(config.steps, config.schedule).float().to(device)
+
+    def kept(self, t: Tensor) -> Tensor:
+        """Return ᾱ_t (N, 1, 1) for steps t (N,)."""
+        return self.survival[t][:, None, None]
+
+    def q_marginal(self, x0: Tensor, t: Tensor, density: float) -> Tensor:
+        """P(x_t = 1 | x_0), elementwise: ᾱ_t x_0 + (1 − ᾱ_t) q̄."""
+        kept = self.kept(t)
+        return kept * x0 + (1 - kept) * density
+
+    def q_sample(self, x0: Tensor, t: Tensor, density: float, noise: Noise) -> Tensor:
+        """Draw x_t ~ q(x_t | x_0); float matrices of zeros and ones (N, rows, columns)."""
+        return noise.bernoulli(self.q_marginal(x0, t, density))
+
+    def prior(self, rows: int, columns: int, density: float, noise: Noise) -> Tensor:
+        """Draw x_T from q̄, one matrix for each key of the noise."""
+        return (noise.uniform(rows, columns) < density).float()
+
+    def posterior(self, xt: Tensor, p0: Tensor, t: Tensor, s: Tensor, density: float) -> Tensor:
+        """P(x_s = 1 | x_t) for a stride from t down to s < t, when x_0 = 1 with probability p0.
+
+        Σ_{x_0} q(x_s | x_t, x_0) p(x_0): with p0 in {0, 1} this is the posterior of the forward process, with
+        a prediction it is the model's reverse step p_θ(x_s | x_t).
+        """
+        kept_s = self.kept(s)
+        stay = self.kept(t) / kept_s  # ᾱ_t / ᾱ_s: not redrawn between s and t
+        redrawn = (1 - stay) * torch.where(xt > 0.5, density, 1 - density)
+        likelihood_one = stay * xt + redrawn  # q(x_t | x_s = 1)
+        likelihood_zero = stay * (1 - xt) + redrawn
+
+        def given(clean: float) -> Tensor:
+            prior_one = kept_s * clean + (1 - kept_s) * density  # q(x_s = 1 | x_0)
+            one, zero = likelihood_one * prior_one, likelihood_zero * (1 - prior_one)
+            # where x_t cannot come from this x_0 at all, both are zero and so is their weight
+            return one / (one + zero).clamp_min(torch.finfo(torch.float32).tiny)
+
+        return p0 * given(1.0) + (1 - p0) * given(0.0)
+
+    def p_sample(self, xt: Tensor, p0: Tensor, t: Tensor, s: Tensor, density: float, noise: Noise) -> Tensor:
+        """Draw x_s ~ p(x_s | x_t) elementwise, given the predicted probabilities p0 of x_0 = 1."""
+        return noise.bernoulli(self.posterior(xt, p0, t, s, density))
+
+
+def strided_times(start: int, count: int) -> list[int]:
+    """Return count + 1 distinct steps from `start` down to 0, as evenly spaced as integers allow."""
+    count = min(count, start)
+    return [round(start * (count - i) / count) for i in range(count + 1)]

@@ -1,0 +1,267 @@
+"""Generating solutions by the reverse process, and improving them by noising them again.
+
+Both functions take the network as an argument (`predict`), know the problem only by its contract, and hand
+every step to a callback, so that progress, animation and early stopping need nothing more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypedDict
+
+import torch
+from torch import Tensor
+
+from ..errors import UsageError
+from ..kernels import Noise
+from ..problems.contract import one_hot
+from ..problems.decoding import Order, decode
+from ..problems.task import Task
+from .process import Diffusion, strided_times
+
+Predict = Callable[[Tensor, Tensor], Tensor]
+"""Log-odds (N, rows, columns) of X_0 from noisy matrices x (N, rows, columns) at steps t (N,)."""
+
+Reverse = Literal["fresh", "posterior", "independent"]
+Keep = Literal["chain", "last"]
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How trajectories run.
+
+    steps : network passes of a trajectory, at most T.
+    reverse : how x_s follows from x_t. "independent" samples every element from p_θ(x_s | x_t), as the paper
+        does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
+        samples q(x_s | X̂_0).
+    order : "confidence" or "rule", the order of decisions in decoding.
+    temperature : of the decoding.
+    reverse_temperature : of independent reverse steps; 0 for the same as in decoding. The warmer, the less a step
+        believes of what the network says, and the more trajectories differ.
+    decodes : solutions decoded from each matrix of log-odds, the best of which is carried on.
+    keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
+    greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
+    any_start : decoding in the rule's order begins at a random row; otherwise at row 0.
+    """
+
+    steps: int = 20
+    reverse: Reverse = "fresh"
+    order: Order = "confidence"
+    temperature: float = 0.5
+    decodes: int = 1
+    keep: Keep = "chain"
+    greedy_end: bool = True
+    any_start: bool = True
+    reverse_temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "decodes"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.temperature > 0:
+            raise UsageError(f"the temperature must be positive, got {self.temperature}")
+        if not self.reverse_temperature >= 0:
+            raise UsageError(f"the reverse temperature must not be negative, got {self.reverse_temperature}")
+        for name, known in (
+            ("reverse", ("fresh", "posterior", "independent")),
+            ("order", ("confidence", "rule")),
+            ("keep", ("chain", "last")),
+        ):
+            if getattr(self, name) not in known:
+                raise UsageError(f"unknown {name} '{getattr(self, name)}'; choose {', '.join(known)}")
+
+    @property
+    def step_temperature(self) -> float:
+        """Return the temperature of independent reverse steps."""
+        return self.reverse_temperature or self.temperature
+
+
+class SamplingChanges(TypedDict, total=False):
+    """Some of the fields of `SamplingOptions`: what somebody asks for, where the rest is left to others."""
+
+    steps: int
+    reverse: Reverse
+    order: Order
+    temperature: float
+    decodes: int
+    keep: Keep
+    greedy_end: bool
+    any_start: bool
+    reverse_temperature: float
+
+
+class Step(NamedTuple):
+    """What a callback sees: x_t, the log-odds predicted from it, the solution decoded and the best so far.
+
+    t and s are this step and the next; x and log_odds (N, rows, columns), decoded and choice (N, rows) and
+    cost (N,), for N = B · K trajectories. Where a step decodes nothing these three are None. `first` (N · M,) is
+    the row at which each of M decodes of a matrix began.
+    """
+
+    t: int
+    s: int
+    x: Tensor
+    log_odds: Tensor
+    decoded: Tensor | None
+    choice: Tensor | None
+    cost: Tensor | None
+    first: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The outcome of B · K trajectories.
+
+    choice (B, K, rows) and cost (B, K) of what each trajectory keeps; and of the last step alone, with M
+    decodes each: `last_x` (B · K, rows, columns) with its step `last_t` (B · K,), `last_choice`
+    (B, K · M, rows), `last_first` (B · K · M,) and `last_cost` (B, K · M).
+    """
+
+    choice: Tensor
+    cost: Tensor
+    last_x: Tensor
+    last_t: Tensor
+    last_choice: Tensor
+    last_first: Tensor
+    last_cost: Tensor
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """Return the best choice (B, rows) of every instance and its cost (B,)."""
+        return best_of(self.choice, self.cost)
+
+
+def best_of(choice: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cheapest of (B, K, rows) and its cost, from costs (B, K)."""
+    lowest, index = cost.min(1)
+    chosen = choice.gather(1, index[:, None, None].expand(-1, 1, choice.shape[2])).squeeze(1)
+    return chosen, lowest
+
+
+def generate(
+    predict: Predict,
+    task: Task,
+    diffusion: Diffusion,
+    noise: Noise,
+    options: SamplingOptions,
+    *,
+    x: Tensor | None = None,
+    start: int | None = None,
+    callback: Callable[[Step], bool | None] | None = None,
+) -> Generated:
+    """Run one trajectory for each key of `noise` (B · K of them, instance-major).
+
+    From pure noise at T, or from matrices `x` at step `start`. A callback that returns True ends it early.
+    """
+    count = len(noise.keys)
+    samples = count // task.batch
+    mask = task.mask(samples * options.decodes)
+    if x is None:
+        x = diffusion.prior(task.rows, task.columns, task.density, noise)
+    times = strided_times(diffusion.steps if start is None else start, options.steps)
+    decoded: _Decoded | None = None
+    choice: Tensor | None = None
+    cost: Tensor | None = None
+    for t, s in pairwise(times):
+        t_batch = torch.full((count,), t, dtype=torch.long, device=x.device)
+        s_batch = torch.full((count,), s, dtype=torch.long, device=x.device)
+        log_odds = predict(x, t_batch)
+        last = s == 0
+        if last or options.keep == "chain" or options.reverse != "independent":
+            decoded = _decode(task, log_odds, noise, options, mask, last)
+            if cost is None or choice is None or options.keep == "last":
+                choice, cost = decoded.best_choice, decoded.best_cost
+            else:
+                better = decoded.best_cost < cost
+                choice = torch.where(better[:, None], decoded.best_choice, choice)
+                cost = torch.where(better, decoded.best_cost, cost)
+        seen, first = (None, None) if decoded is None else (decoded.best_choice, decoded.first)
+        stop = callback is not None and callback(Step(t, s, x, log_odds, seen, choice, cost, first))
+        if last or stop:
+            break
+        if options.reverse == "independent" or decoded is None:
+            p0 = (log_odds / options.step_temperature).sigmoid()
+            x = diffusion.p_sample(x, p0, t_batch, s_batch, task.density, noise)
+        else:
+            clean = one_hot(decoded.best_choice, task.columns)
+            if options.reverse == "fresh":
+                x = diffusion.q_sample(clean, s_batch, task.density, noise)
+            else:
+                x = diffusion.p_sample(x, clean, t_batch, s_batch, task.density, noise)
+    if decoded is None or choice is None or cost is None:
+        # stopped before anything was decoded: end with what this step predicts
+        decoded = _decode(task, log_odds, noise, options, mask, last=True)
+        choice, cost = decoded.best_choice, decoded.best_cost
+    return Generated(
+        choice.view(task.batch, samples, task.rows),
+        cost.view(task.batch, samples),
+        x,
+        t_batch,
+        decoded.choice.view(task.batch, -1, task.rows),
+        decoded.first,
+        decoded.cost,
+    )
+
+
+def refine(
+    predict: Predict,
+    task: Task,
+    diffusion: Diffusion,
+    noise: Noise,
+    options: SamplingOptions,
+    choice: Tensor,
+    cost: Tensor,
+    *,
+    level: float = 0.7,
+    steps: int = 2,
+) -> tuple[Tensor, Tensor]:
+    """Noise solutions to `level` · T, denoise them in `steps`, and keep what got better.
+
+    One solution of every instance, (B, rows) with costs (B,), gets as many attempts as there are keys for it; several,
+    (B, K, rows) with costs (B, K), get one each, and none is replaced by another's. No cost ever rises.
+    """
+    several = choice.dim() == 3
+    clean = choice.flatten(0, 1) if several else choice.repeat_interleave(len(noise.keys) // task.batch, 0)
+    start = max(1, round(level * diffusion.steps))
+    t = torch.full((len(clean),), start, dtype=torch.long, device=clean.device)
+    x = diffusion.q_sample(one_hot(clean, task.columns), t, task.density, noise)
+    again = generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
+    new_choice, new_cost = (again.choice, again.cost) if several else again.best()
+    better = new_cost < cost
+    return torch.where(better[..., None], new_choice, choice), torch.where(better, new_cost, cost)
+
+
+class _Decoded(NamedTuple):
+    """M decodes of each of N = B · K matrices, and the best of each matrix.
+
+    choice (N · M, rows) with first rows (N · M,) and cost (B, K · M); best_choice (N, rows), best_cost (N,).
+    """
+
+    choice: Tensor
+    first: Tensor
+    cost: Tensor
+    best_choice: Tensor
+    best_cost: Tensor
+
+
+def _decode(
+    task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, last: bool
+) -> _Decoded:
+    """Decode every matrix of log-odds (N, rows, columns) `decodes` times."""
+    count, decodes = len(log_odds), options.decodes
+    greedy = last and decodes == 1 and options.greedy_end
+    if decodes > 1:
+        noise = noise.spawn(decodes)
+    first = noise.integers(task.rows) if options.any_start else torch.zeros_like(noise.keys)
+    choice = decode(
+        task.rule,
+        log_odds,
+        order=options.order,
+        temperature=options.temperature,
+        noise=None if greedy else noise,
+        first=first,
+        mask=mask,
+        decodes=decodes,
+    )
+    cost = task.cost(choice)
+    best = best_of(choice.view(count, decodes, task.rows), cost.reshape(count, decodes))
+    return _Decoded(choice, first, cost, *best)

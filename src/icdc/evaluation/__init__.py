@@ -1,0 +1,1 @@
+"""Solvers on datasets: how good, how fast, and beside what others report."""

@@ -1,0 +1,220 @@
+"""Run any solver on a dataset and say, honestly and in one row, how good and how fast it was.
+
+Solutions are checked and scored by the problem itself, whatever a solver claims (`Solver.solve`). Gaps compare mean
+costs over the instances solved feasibly: with a the solver's mean and b the references', the gap is 100·(a − b)/b and
+the paper's symmetric gap 200·(a − b)/(a + b). The confidence interval is a bootstrap over instances. Seconds run from
+arrays in memory to answers in memory, after a warm-up call; they leave out loading, compiling and starting processes,
+and include everything else, transfers and synchronisation too.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..io.dataset import Dataset, fingerprint
+from ..solving.solver import Solver
+from .outcomes import Outcome, OutcomeFile
+
+_TOLERANCE = 1e-9
+"""Relative difference below which two costs are the same: sums of reals in another order differ by less."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One row of the table; gaps and shares in %, None where there are no references.
+
+    gap_at_most : where there are none, the gap to the problem's lower bounds; the true one is no greater.
+    gap_low, gap_high : ends of the 95 % confidence interval of the gap.
+    optimal : share of the instances with a proven optimum on which it was reached.
+    below : instances with a cost below a proven optimum; anything but 0 means that something is broken.
+    """
+
+    dataset: str
+    solver: str
+    samples: int
+    seed: int
+    instances: int
+    cost: float | None
+    reference: float | None
+    gap: float | None
+    gap_low: float | None
+    gap_high: float | None
+    gap_at_most: float | None
+    symmetric_gap: float | None
+    optimal: float | None
+    feasible: float
+    below: int
+    seconds: float
+    seconds_per_instance: float
+    device: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def evaluate(
+    dataset: Dataset,
+    solver: Solver,
+    label: str,
+    *,
+    samples: int = 1,
+    seed: int = 0,
+    time_limit: float | None = None,
+    chunk: int = 250,
+    store: OutcomeFile | None = None,
+    warm_up: bool = True,
+    on_progress: Callable[[int, int], None] = lambda done, count: None,
+) -> list[Outcome]:
+    """Run one solver on a dataset; return the outcome of every instance, in order.
+
+    Parameters
+    ----------
+    label : how the solver was asked for, with its options; what outcomes are filed under.
+    time_limit : seconds per instance, handed to the solver as the limit of a whole chunk.
+    chunk : instances given to the solver at once. After each chunk its outcomes go to `store`, and what is
+        found there
+        from an earlier run of the same solver, settings and instances is not run again.
+    warm_up : have the solver load and compile what it needs before the clock starts; False where time is not asked.
+    on_progress : hears how many instances of how many are done.
+    """
+    if (reason := solver.refusal(dataset.problem)) is not None:
+        raise UsageError(reason)
+    count = len(dataset)
+    run = run_of(dataset, label, samples=samples, seed=seed, time_limit=time_limit)
+    outcomes = {} if store is None else store.outcomes_of(run)
+    missing = [index for index in range(count) if index not in outcomes]
+    if missing and warm_up:
+        _warm_up(dataset, solver)
+    on_progress(count - len(missing), count)
+    for begin in range(0, len(missing), chunk):
+        indices = missing[begin : begin + chunk]
+        fresh = _run(dataset, solver, run, indices)
+        if store is not None:
+            store.append(fresh)
+        outcomes.update({outcome.instance: outcome for outcome in fresh})
+        on_progress(count - len(missing) + begin + len(indices), count)
+    return [outcomes[index] for index in range(count)]
+
+
+def run_of(
+    dataset: Dataset, label: str, *, samples: int = 1, seed: int = 0, time_limit: float | None = None
+) -> dict[str, Any]:
+    """Return what the outcomes of a run are filed under; see `evaluate` for the parameters."""
+    return {
+        "dataset": dataset.name,
+        "instances_sha256": fingerprint(dataset.arrays)[:16],
+        "solver": label,
+        "samples": samples,
+        "seed": seed,
+        "time_limit": time_limit,
+    }
+
+
+def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
+    """Return the row of the table for the outcomes of one run."""
+    first = outcomes[0]
+    solved = [outcome for outcome in outcomes if outcome.feasible and outcome.cost is not None]
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    cost = np.array([outcome.cost for outcome in solved], dtype=np.float64)
+    reference = np.array([np.nan if o.reference is None else o.reference for o in solved], dtype=np.float64)
+    proven = np.array([o.reference_proven for o in solved], dtype=bool)
+    slack = _TOLERANCE * np.maximum(1.0, np.abs(reference))
+    known = ~np.isnan(reference)
+    gap = low = high = at_most = symmetric = optimal = None
+    if known.any():
+        a, b = float(cost[known].mean()), float(reference[known].mean())
+        gap, symmetric = _ratio(a - b, b, 100.0), _ratio(a - b, a + b, 200.0)
+        low, high = gap_interval(cost[known], reference[known], resamples)
+    elif solved and all(outcome.bound is not None for outcome in solved):
+        lower = float(np.mean([outcome.bound for outcome in solved if outcome.bound is not None]))
+        at_most = _ratio(float(cost.mean()) - lower, lower, 100.0)
+    checked = sum(outcome.reference_proven for outcome in outcomes)
+    if checked:
+        optimal = 100.0 * float((proven & (cost <= reference + slack)).sum()) / checked
+    return Summary(
+        dataset=first.dataset,
+        solver=first.solver,
+        samples=first.samples,
+        seed=first.seed,
+        instances=len(outcomes),
+        cost=float(cost.mean()) if len(cost) else None,
+        reference=float(reference[known].mean()) if known.any() else None,
+        gap=gap,
+        gap_low=low,
+        gap_high=high,
+        gap_at_most=at_most,
+        symmetric_gap=symmetric,
+        optimal=optimal,
+        feasible=100.0 * len(solved) / len(outcomes),
+        below=int((proven & (cost < reference - slack)).sum()),
+        seconds=seconds,
+        seconds_per_instance=seconds / len(outcomes),
+        device=first.device,
+    )
+
+
+def gap_interval(
+    cost: NDArray[np.float64], reference: NDArray[np.float64], resamples: int = 2000, seed: int = 0
+) -> tuple[float | None, float | None]:
+    """Return the 95 % confidence interval of the gap, in %, by resampling instances with replacement.
+
+    cost, reference : (count,), of the same instances: both means are taken over the same resampled instances.
+    """
+    rng = np.random.Generator(np.random.PCG64(seed))
+    count = len(cost)
+    # how often each instance is drawn is all that resampled means depend on
+    drawn = rng.multinomial(count, np.full(count, 1.0 / count), size=resamples).astype(np.float64)
+    a, b = drawn @ cost, drawn @ reference
+    if (b == 0).any():
+        return None, None
+    low, high = np.quantile(100.0 * (a - b) / b, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _warm_up(dataset: Dataset, solver: Solver) -> None:
+    """Have the solver load and compile what it needs on one instance, at most for about a second."""
+    one = dataset.first(1)
+    solver.solve(one.problem, one.arrays, time_limit=1.0)
+
+
+def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[int]) -> list[Outcome]:
+    arrays = {name: array[indices] for name, array in dataset.arrays.items()}
+    limit = None if run["time_limit"] is None else run["time_limit"] * len(indices)
+    answers = solver.solve(dataset.problem, arrays, samples=run["samples"], seed=run["seed"], time_limit=limit)
+    device = _device_name(solver.runs_on)
+    lower = dataset.problem.lower_bound(arrays) if dataset.reference is None else None
+    outcomes = []
+    for position, index in enumerate(indices):
+        reference = None if dataset.reference is None else float(dataset.reference[index])
+        known = reference is not None and not np.isnan(reference)
+        outcomes.append(
+            Outcome(
+                **run,
+                instance=index,
+                cost=float(answers.cost[position]) if answers.feasible[position] else None,
+                feasible=bool(answers.feasible[position]),
+                proven=bool(answers.proven[position]),
+                bound=None if lower is None else float(lower[position]),
+                reference=reference if known else None,
+                reference_proven=bool(known and dataset.proven is not None and dataset.proven[index]),
+                seconds=answers.seconds / len(indices),
+                device=device,
+            )
+        )
+    return outcomes
+
+
+def _device_name(device: Any) -> str:
+    """Return a device in words for the table: 'cpu', or the name of the GPU."""
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(automatic if str(device) == "auto" else str(device))
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _ratio(numerator: float, denominator: float, percent: float) -> float | None:
+    return percent * numerator / denominator if denominator != 0 else (0.0 if numerator == 0 else None)

@@ -1,0 +1,103 @@
+"""Solve a dataset for its references, block by block: an interrupted run goes on where it stopped."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InfeasibleError
+from ..io.dataset import Dataset, SeededSample, fingerprint, reference_entries, write_arrays, write_dataset
+from ..solving.solver import Solver
+
+SAVE_EVERY = 20.0
+"""Seconds between two times that unfinished work is written; it is also written when the run is stopped."""
+_FIRST_BLOCK, _BLOCK_SECONDS = 32, 1.0
+
+
+def write_referenced(
+    path: str | Path,
+    dataset: Dataset,
+    solver: Solver,
+    label: str,
+    *,
+    drawn_from: SeededSample | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    block: int | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, count: None,
+) -> Dataset:
+    """Write a dataset with the costs `solver` finds as references, and return it.
+
+    What is done so far is kept in `PATH.partial`; the same call takes it up again. `label` is how the
+    solver was asked for: a partial file made of other instances, by another solver or with other settings
+    is not used. `drawn_from` leaves the instances out of the file (see `write_dataset`). `time_limit` is
+    seconds per instance. `block` instances are solved in one call; left out, calls grow until they take
+    about a second. `on_progress` hears how many instances of how many are done.
+    """
+    path = Path(path)
+    partial = path.with_name(path.name + ".partial")
+    mark = f"{fingerprint(dataset.arrays)} {label} {time_limit} {seed}"
+    count = len(dataset)
+    rows = dataset.problem.shape(dataset.problem.size(dataset.arrays))[0]
+    finished = replace(
+        dataset,
+        reference=np.full(count, np.nan),
+        proven=np.zeros(count, dtype=bool),
+        choice=np.zeros((count, rows), dtype=np.int64),
+    )
+    done = _take_up(partial, mark, finished)
+    on_progress(done, count)
+    length, saved = block or _FIRST_BLOCK, time.monotonic()
+    try:
+        while done < count:
+            part = slice(done, min(done + length, count))
+            started = time.monotonic()
+            _solve_part(finished, part, solver, seed, time_limit)
+            done = part.stop
+            if block is None and time.monotonic() - started < _BLOCK_SECONDS / 2:
+                length *= 2
+            if time.monotonic() - saved > SAVE_EVERY:
+                _save(partial, mark, finished.first(done))
+                saved = time.monotonic()
+            on_progress(done, count)
+    except BaseException:  # Ctrl-C above all
+        if done:
+            _save(partial, mark, finished.first(done))
+        raise
+    write_dataset(path, finished, drawn_from=drawn_from)
+    partial.unlink(missing_ok=True)
+    return finished
+
+
+def _solve_part(dataset: Dataset, part: slice, solver: Solver, seed: int, time_limit: float | None) -> None:
+    """Solve some instances of a dataset and fill in what is found, in place."""
+    assert dataset.reference is not None
+    assert dataset.proven is not None
+    assert dataset.choice is not None
+    arrays = {name: array[part] for name, array in dataset.arrays.items()}
+    limit = None if time_limit is None else time_limit * (part.stop - part.start)
+    answers = solver.solve(dataset.problem, arrays, seed=seed, time_limit=limit)
+    if not answers.feasible.all():
+        missing = part.start + int(answers.feasible.argmin())
+        raise InfeasibleError(f"no feasible solution was found for instance {missing}")
+    dataset.reference[part] = answers.cost
+    dataset.proven[part] = answers.proven
+    dataset.choice[part] = answers.choice
+
+
+def _save(partial: Path, mark: str, done: Dataset) -> None:
+    write_arrays(partial, {"mark": np.array(mark), **reference_entries(done)})
+
+
+def _take_up(partial: Path, mark: str, dataset: Dataset) -> int:
+    """Fill in what an earlier run of the same mark has found, in place, and return how many instances that is."""
+    if not partial.exists():
+        return 0
+    with np.load(partial, allow_pickle=False) as file:
+        if str(file["mark"]) != mark:
+            return 0
+        for name in ("reference", "proven", "choice"):
+            getattr(dataset, name)[: len(file[name])] = file[name]
+        return len(file["reference"])

@@ -1,0 +1,287 @@
+"""NumPy files: instances in `.npy` and `.npz`, and datasets, which are `.npz` with what is known about optima.
+
+Nothing is ever unpickled. A dataset may leave its instances out and say from which seed they are drawn again.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..problems import matrices
+from ..problems.contract import Arrays, Problem, Size
+from ..problems.registry import BUILT_IN, problem_of_file, problem_path
+from .files import replacing
+from .raw import BARE, RawInstance
+
+# beside the problem's arrays, a dataset may hold these
+_ABOUT = frozenset(["problem", "reference", "proven", "choice", "name", "seed", "drawn"])
+_AXES = {BARE: 2} | {name: cls.axes.get(name, 2) for cls in BUILT_IN.values() for name in cls.arrays}
+"""How many axes the arrays of one instance have, for the problems that ship."""
+
+
+@dataclass(frozen=True)
+class SeededSample:
+    """Instances that need not be kept: drawn from a size, a count and a seed, the same on every machine."""
+
+    size: Size
+    count: int
+    seed: int
+
+    def draw(self, problem: Problem) -> Arrays:
+        """Return the instances (NumPy's PCG64, integers)."""
+        return problem.sample(self.count, self.size, np.random.Generator(np.random.PCG64(self.seed)))
+
+    def text(self, arrays: Arrays) -> str:
+        """Return what a file says instead of the instances it leaves out."""
+        known = {"size": list(self.size), "count": self.count, "seed": self.seed, "sha256": fingerprint(arrays)}
+        return json.dumps(known)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Instances with what is known about their optima.
+
+    problem : what the instances are of.
+    arrays : its named arrays, leading axis count.
+    reference : (count,) float64, the best known cost; NaN where there is none; None where there is none at
+        all.
+    proven : (count,) bool, True where the reference is a proven optimum; None without references.
+    choice : (count, rows) int64, solutions that cost the references; optional.
+    name : a word for tables: the standard set's name, or the file's.
+    """
+
+    problem: Problem
+    arrays: Arrays
+    reference: NDArray[np.float64] | None = None
+    proven: NDArray[np.bool_] | None = None
+    choice: NDArray[np.int64] | None = None
+    name: str = ""
+
+    def __len__(self) -> int:
+        return len(self.arrays[self.problem.arrays[0]])
+
+    def first(self, count: int) -> "Dataset":
+        """Return the first `count` instances (all, if there are fewer)."""
+        part = slice(0, count)
+        return Dataset(
+            self.problem,
+            {name: array[part] for name, array in self.arrays.items()},
+            None if self.reference is None else self.reference[part],
+            None if self.proven is None else self.proven[part],
+            None if self.choice is None else self.choice[part],
+            self.name,
+        )
+
+
+def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
+    """Read a dataset and check it; raise InputError with the file and what is wrong with it.
+
+    Instances that the file leaves out are drawn again.
+    `problem` is needed only where it is one of your own: a file does not decide which code is imported.
+    """
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            stored: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputError(f"there is no file '{path}'") from None
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"'{path}' is not a dataset (.npz): {error}") from error
+    if "problem" not in stored:
+        raise InputError(f"'{path}' is not a dataset: it has no entry 'problem'")
+    problem = problem_of_file(str(stored["problem"]), problem, f"'{path}'")
+    if "drawn" in stored:
+        stored.update(_drawn_again(str(stored["drawn"]), problem, f"'{path}'"))
+    missing = [name for name in problem.arrays if name not in stored]
+    if missing:
+        raise InputError(f"'{path}' lacks the array '{missing[0]}' of the problem '{problem.name}'")
+    try:
+        arrays = problem.check({name: stored[name] for name in problem.arrays})
+    except InputError as error:
+        raise InputError(f"'{path}': {error}") from error
+    count = len(arrays[problem.arrays[0]])
+    rows = problem.shape(problem.size(arrays))[0]
+    reference = _vector(path, stored, "reference", (count,))
+    proven = _vector(path, stored, "proven", (count,))
+    choice = _vector(path, stored, "choice", (count, rows))
+    if reference is not None and proven is None:
+        proven = np.zeros(count, dtype=bool)
+    return Dataset(
+        problem,
+        arrays,
+        None if reference is None else reference.astype(np.float64),
+        None if proven is None or reference is None else proven.astype(bool),
+        None if choice is None else choice.astype(np.int64),
+        path.stem,
+    )
+
+
+def write_dataset(path: str | Path, dataset: Dataset, *, drawn_from: SeededSample | None = None) -> None:
+    """Write a dataset, whole or not at all; without its instances if it says what they were drawn from."""
+    entries: dict[str, Any] = {"problem": np.array(problem_path(dataset.problem))}
+    if drawn_from is None:
+        entries.update(dataset.arrays)
+    else:
+        entries["drawn"] = np.array(drawn_from.text(dataset.arrays))
+    write_arrays(path, {**entries, **reference_entries(dataset)})
+
+
+def reference_entries(dataset: Dataset) -> Arrays:
+    """Return what is known about the optima, in the smallest types that hold it exactly."""
+    entries: Arrays = {}
+    if dataset.reference is not None:
+        entries["reference"] = _smallest(dataset.reference)
+    if dataset.proven is not None:
+        entries["proven"] = dataset.proven
+    if dataset.choice is not None:
+        entries["choice"] = _smallest(dataset.choice)
+    return entries
+
+
+def write_arrays(path: str | Path, entries: Mapping[str, Any]) -> None:
+    """Write named arrays to a compressed `.npz`, whole or not at all."""
+    with replacing(path, make_folder=True) as file:
+        np.savez_compressed(file, **entries)
+
+
+def raw_from_numpy(content: bytes, name: str, given: Problem | None = None) -> list[RawInstance]:
+    """Return the instances of an NPY or NPZ file.
+
+    An NPY file holds one matrix, or several stacked along a first axis; an NPZ archive is a dataset, the
+    named arrays of one instance, or a single array of any name. A dataset without instances has them drawn again,
+    which takes the problem itself: one of your own must be given.
+    """
+    arrays = _load(content, name)
+    if isinstance(arrays, np.ndarray):
+        return _split({BARE: arrays}, None, name)
+    problem = None
+    if "problem" in arrays:
+        problem = str(arrays["problem"]) if arrays["problem"].dtype.kind == "U" else None
+        if problem is None or arrays["problem"].ndim:
+            raise InputError(f"{name}: 'problem' must be a name")
+        if "drawn" in arrays:
+            arrays.update(_drawn_again(str(arrays["drawn"]), problem_of_file(problem, given, name), name))
+    data = {key: array for key, array in arrays.items() if key not in _ABOUT}
+    if not data:
+        raise InputError(f"{name}: the archive holds no matrix")
+    if problem is None and len(data) == 1 and next(iter(data)) not in _AXES:
+        data = {BARE: next(iter(data.values()))}
+    return _split(data, problem, name)
+
+
+def fingerprint(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the SHA-256 of named arrays: names, types, shapes and values, the same on every machine."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _drawn_again(text: str, problem: Problem, source: str) -> Arrays:
+    """Return the instances that `SeededSample.text` stands for, checked to be the same.
+
+    source : the file it was found in, for messages.
+    """
+    try:
+        known = json.loads(text)
+        sample = SeededSample(tuple(map(int, known["size"])), int(known["count"]), int(known["seed"]))
+        sha256 = str(known["sha256"])
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{source}: 'drawn' does not say from what its instances are drawn") from None
+    if len(sample.size) != len(problem.size_names) or min(*sample.size, sample.count) < 1 or sample.seed < 0:
+        raise InputError(f"{source}: no instances of '{problem.name}' can be drawn from {text}")
+    try:
+        arrays = sample.draw(problem)
+    except (MemoryError, ValueError):
+        raise InputError(f"{source}: the instances it leaves out do not fit into memory") from None
+    if fingerprint(arrays) != sha256:
+        raise InputError(f"{source}: the instances drawn here differ from those it was made of (wrong SHA-256)")
+    return arrays
+
+
+def _split(arrays: dict[str, NDArray[Any]], problem: str | None, name: str) -> list[RawInstance]:
+    """Cut arrays into instances where they have a count axis.
+
+    They have one if the file is a dataset (it says which problem it is) or if a matrix has three axes.
+    """
+    arrays = {
+        key: _checked(array, f"{name}: the array '{key}'" if key else f"{name}: the array")
+        for key, array in arrays.items()
+    }
+    stacked = any(array.ndim > _AXES[key] for key, array in arrays.items() if key in _AXES)
+    unknown = not any(key in _AXES for key in arrays)
+    if not stacked and not (unknown and problem is not None):
+        return [RawInstance(name, arrays, problem)]
+    counts = {len(array) if array.ndim else -1 for array in arrays.values()}
+    if len(counts) > 1 or -1 in counts:
+        raise InputError(f"{name}: the arrays hold different numbers of instances")
+    count = counts.pop()
+    if count == 0:
+        raise InputError(f"{name}: the file holds no instance")
+    names = [name] if count == 1 else [f"{name}[{i}]" for i in range(count)]
+    return [RawInstance(names[i], {key: array[i] for key, array in arrays.items()}, problem) for i in range(count)]
+
+
+def _load(content: bytes, name: str) -> NDArray[Any] | dict[str, NDArray[Any]]:
+    """Load arrays from bytes, whatever is wrong with them."""
+    if not content:
+        raise InputError(f"{name}: the file is empty")
+    try:
+        loaded = np.load(io.BytesIO(content), allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            return {key: loaded[key] for key in loaded.files}
+    except MemoryError:
+        raise InputError(f"{name}: the file announces an array that does not fit into memory") from None
+    except Exception as error:
+        # numpy, zipfile and zlib raise a dozen kinds of exception for a broken file; all of them mean this
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        raise InputError(f"{name}: the file cannot be read as NumPy arrays ({reason})") from None
+
+
+def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
+    """Check an array of any numeric kind from a binary file; integers stay integers, reals become float64."""
+    if array.dtype == bool:
+        return array
+    if not matrices.is_numeric(array):
+        raise InputError(f"{where}: must hold numbers, got {array.dtype}")
+    huge = matrices.too_large(array)
+    if huge.any():
+        raise InputError(f"{where}: {_place(huge)} is too large")
+    return matrices.as_stored(array)
+
+
+def _place(wrong: NDArray[np.bool_]) -> str:
+    """Name the first entry that is wrong, counting from 1 as the other messages do."""
+    index = [int(i) + 1 for i in np.argwhere(wrong)[0]]
+    if len(index) == 2:
+        return f"the value at row {index[0]}, column {index[1]}"
+    return f"the value at ({', '.join(map(str, index))})"
+
+
+def _vector(path: Path, stored: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    if name not in stored:
+        return None
+    if stored[name].shape != shape:
+        raise InputError(f"'{path}': the entry '{name}' has shape {stored[name].shape}, expected {shape}")
+    return stored[name]
+
+
+def _smallest(array: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as the smallest integers that hold them, and all others as they are."""
+    if not array.size or not np.isfinite(array).all() or np.abs(array).max() > 2**53 or (array != np.rint(array)).any():
+        return array
+    return array.astype(np.promote_types(*map(np.min_scalar_type, (int(array.min()), int(array.max())))))

@@ -1,0 +1,271 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+# (triton reads the annotations of its kernels, and knows no others than constexpr)
+"""Random numbers, decoding and the totals of columns on a GPU, one kernel each.
+
+Written as plain operations a draw is some thirty tiny ones, and a decode is a tensor of noise as large as the log-odds
+of all solutions and some ten small operations for each decision. Here a program keeps a few solutions to itself, and
+draws their noise, the same function of (key, draw, element) as in `random`, where it is added.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.language import constexpr
+
+BLOCK, TOTALS_TILE = 1024, 64
+"""Numbers of a program that draws, and solutions of one that adds up."""
+
+
+@triton.jit
+def _mix(x):
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _stream(key, mixed_draw):
+    """Return what `fold` makes of keys and the hashed number of a draw."""
+    golden = tl.full((), 0x9E3779B9, tl.uint32)
+    return _mix(_mix(key.to(tl.uint32) + golden) ^ mixed_draw.to(tl.uint32))
+
+
+@triton.jit
+def _bits(stream, element):
+    golden = tl.full((), 0x9E3779B9, tl.uint32)
+    return _mix(stream + _mix(element.to(tl.uint32) * golden))
+
+
+@triton.jit
+def _uniform(stream, element):
+    return ((_bits(stream, element) >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07
+
+
+@triton.jit
+def _gumbel(stream, element):
+    return -tl.log(-tl.log(_uniform(stream, element)))
+
+
+# the number of a draw is not to be compiled into the kernel
+@triton.jit(do_not_specialize=["mixed_draw"])
+def _draw(keys, out, mixed_draw, count, total, high, KIND: constexpr, BLOCK: constexpr):
+    index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < total
+    stream = _stream(tl.load(keys + index // count, mask=inside, other=0), mixed_draw)
+    element = (index % count).to(tl.uint32)
+    if KIND == "uniform":
+        value = _uniform(stream, element)
+    elif KIND == "gumbel":
+        value = _gumbel(stream, element)
+    elif KIND == "integers":
+        value = (_bits(stream, element).to(tl.int64) * high) >> 32
+    else:  # "keys": those of an item's children
+        value = _stream(stream, _mix(element + 1)).to(tl.int64)
+    tl.store(out + index, value, mask=inside)
+
+
+def signed(mixed_draw: int) -> int:
+    """Return a hashed number as an integer that is always 32 bits wide for a kernel."""
+    return mixed_draw - 2**32 if mixed_draw >= 2**31 else mixed_draw
+
+
+def draw(keys: Tensor, mixed_draw: int, count: int, kind: str, high: int = 0) -> Tensor:
+    """Return numbers (N, count) of a kind for keys (N,) and the hashed number of the draw.
+
+    "uniform" and "gumbel" are float32, "integers" below `high` and "keys" of children int64.
+    """
+    dtype = torch.float32 if kind in ("uniform", "gumbel") else torch.long
+    out = torch.empty(len(keys), count, dtype=dtype, device=keys.device)
+    if total := out.numel():
+        with torch.cuda.device_of(keys):
+            _draw[(triton.cdiv(total, BLOCK),)](
+                keys.contiguous(), out, signed(mixed_draw), count, total, high, KIND=kind, BLOCK=BLOCK
+            )
+    return out
+
+
+@triton.jit
+def _ranked(score):
+    """Return integers in the order of the scores, zeros of both signs alike, all above those of `_barred`.
+
+    A GPU finds the largest integer of 32 lanes in one instruction. Whatever a network says, NaN too, ranks above what
+    may not be chosen: a decision is always feasible.
+    """
+    bits = (tl.maximum(score, -3.0e38) + 0.0).to(tl.int32, bitcast=True)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+@triton.jit
+def _barred(allowed, rank):
+    return tl.where(allowed, rank, -0x80000000)
+
+
+@triton.jit
+def _best(rank, index, AXIS: constexpr):
+    """Return the lowest index of the highest rank, as argmax does."""
+    return tl.min(tl.where(rank == tl.max(rank, AXIS, keep_dims=True), index, 0x7FFFFFFF), AXIS)
+
+
+@triton.jit(do_not_specialize=["mixed_draw"])
+def _follow(
+    log_odds, keys, first, choice, mixed_draw, temperature, solutions, decodes, size,
+    NOISY: constexpr, TILE: constexpr, PADDED: constexpr,
+):  # fmt: skip
+    solution = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    known = solution < solutions
+    column = tl.arange(0, PADDED)[None, :]
+    inside = known[:, None] & (column < size)
+    log_odds += (solution // decodes * size * size)[:, None] + column
+    choice += solution * size
+    start = tl.load(first + solution, mask=known, other=0).to(tl.int32)
+    if NOISY:
+        stream = _stream(tl.load(keys + solution, mask=known, other=0), mixed_draw)[:, None]
+    free = inside & (column != start[:, None])
+    current = start
+    for _ in range(size - 1):
+        cell = current[:, None] * size
+        score = tl.load(log_odds + cell, mask=inside, other=0.0).to(tl.float32)
+        if NOISY:
+            score += temperature * _gumbel(stream, cell + column)
+        step = _best(_barred(free, _ranked(score)), column, 1)
+        tl.store(choice + current, step.to(tl.int64), mask=known)
+        free = free & (column != step[:, None])
+        current = step
+    tl.store(choice + current, start.to(tl.int64), mask=known)
+
+
+def follow_tours(
+    log_odds: Tensor, keys: Tensor | None, mixed_draw: int, temperature: float, first: Tensor, decodes: int
+) -> Tensor:
+    """Return tours (N · decodes, n), row to next city, that take the best-scored unvisited city of each row.
+
+    Solution p reads matrix p // decodes of log-odds (N, n, n) and begins at city `first[p]`; without keys there is
+    no noise.
+    """
+    solutions, size = len(log_odds) * decodes, log_odds.shape[1]
+    choice = torch.empty(solutions, size, dtype=torch.long, device=log_odds.device)
+    if solutions:
+        padded = triton.next_power_of_2(size)
+        tile = max(1, 64 // padded)  # two columns a lane: while one waits, the other computes
+        with torch.cuda.device_of(log_odds):
+            _follow[(triton.cdiv(solutions, tile),)](
+                log_odds.contiguous(), first if keys is None else keys.contiguous(), first.contiguous(), choice,
+                signed(mixed_draw), temperature, solutions, decodes, size, NOISY=keys is not None, TILE=tile,
+                PADDED=padded, num_warps=1 if padded <= 64 else padded // 64,
+            )  # fmt: skip
+    return choice
+
+
+@triton.jit(do_not_specialize=["mixed_draw"])
+def _pick(
+    log_odds, keys, choice, mixed_draw, temperature, total, decodes, rows, columns,
+    NOISY: constexpr, TILE: constexpr, PADDED: constexpr,
+):  # fmt: skip
+    index = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    known = index < total
+    solution, row = index // rows, (index % rows).to(tl.int32)
+    column = tl.arange(0, PADDED)[None, :]
+    inside = known[:, None] & (column < columns)
+    cell = row[:, None] * columns + column
+    matrix = (solution // decodes * rows * columns)[:, None]
+    score = tl.load(log_odds + matrix + cell, mask=inside, other=0.0).to(tl.float32)
+    if NOISY:
+        stream = _stream(tl.load(keys + solution, mask=known, other=0), mixed_draw)[:, None]
+        score += temperature * _gumbel(stream, cell)
+    best = _best(_barred(inside, _ranked(score)), column, 1)
+    tl.store(choice + index, best.to(tl.int64), mask=known)
+
+
+def pick_columns(log_odds: Tensor, keys: Tensor | None, mixed_draw: int, temperature: float, decodes: int) -> Tensor:
+    """Return the best-scored column of every row (N · decodes, rows), for log-odds (N, rows, columns)."""
+    count, rows, columns = log_odds.shape
+    choice = torch.empty(count * decodes, rows, dtype=torch.long, device=log_odds.device)
+    if total := choice.numel():
+        padded = triton.next_power_of_2(columns)
+        tile = max(1, 1024 // padded)
+        with torch.cuda.device_of(log_odds):
+            _pick[(triton.cdiv(total, tile),)](
+                log_odds.contiguous(), choice if keys is None else keys.contiguous(), choice, signed(mixed_draw),
+                temperature, total, decodes, rows, columns, NOISY=keys is not None, TILE=tile, PADDED=padded,
+            )  # fmt: skip
+    return choice
+
+
+@triton.jit(do_not_specialize=["mixed_draw"])
+def _join(
+    log_odds, keys, choice, mixed_draw, temperature, decodes, size,
+    NOISY: constexpr, PADDED: constexpr,
+):  # fmt: skip
+    solution = tl.program_id(0).to(tl.int64)
+    # one axis for all pairs: a lane keeps whole columns of the matrix in registers
+    pair = tl.arange(0, PADDED * PADDED)
+    row, column = pair // PADDED, pair % PADDED
+    inside = (row < size) & (column < size)
+    cell = row * size + column
+    score = tl.load(log_odds + solution // decodes * size * size + cell, mask=inside, other=0.0).to(tl.float32)
+    if NOISY:
+        score += temperature * _gumbel(_stream(tl.load(keys + solution), mixed_draw), cell)
+    rank = _barred(inside & (row != column), _ranked(score))
+    choice += solution * size
+    city = tl.arange(0, PADDED)
+    head, tail = city, city  # first city of the path that ends in one, last of the path that starts in one
+    start, end = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+    for _ in range(size - 1):
+        best = _best(rank, pair, 0)
+        i, j = best // PADDED, best % PADDED
+        tl.store(choice + i, j.to(tl.int64))
+        start, end = tl.sum(tl.where(city == i, head, 0)), tl.sum(tl.where(city == j, tail, 0))
+        head, tail = tl.where(city == end, start, head), tl.where(city == start, end, tail)
+        closing = end * PADDED + start  # this pair would close the tour too early
+        rank = _barred((row != i) & (column != j) & (pair != closing), rank)
+    # the last two paths that were joined are the whole tour
+    tl.store(choice + end, start.to(tl.int64))
+
+
+def join_tours(log_odds: Tensor, keys: Tensor | None, mixed_draw: int, temperature: float, decodes: int) -> Tensor:
+    """Return tours (N · decodes, n), row to next city, that take the best-scored pair still allowed each time."""
+    solutions, size = len(log_odds) * decodes, log_odds.shape[1]
+    choice = torch.empty(solutions, size, dtype=torch.long, device=log_odds.device)
+    if solutions:
+        padded = triton.next_power_of_2(size)
+        with torch.cuda.device_of(log_odds):
+            _join[(solutions,)](
+                log_odds.contiguous(), choice if keys is None else keys.contiguous(), choice, signed(mixed_draw),
+                temperature, decodes, size, NOISY=keys is not None, PADDED=padded, num_warps=8 if padded > 32 else 1,
+            )  # fmt: skip
+    return choice
+
+
+@triton.jit
+def _totals(matrix, choice, totals, solutions, samples, rows, columns, TILE: constexpr, PADDED: constexpr):
+    solution = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    known = solution < solutions
+    matrix += solution // samples * rows * columns
+    choice += solution * rows
+    column = tl.arange(0, PADDED)[None, :]
+    total = tl.zeros((TILE, PADDED), totals.dtype.element_ty)
+    for row in range(rows):
+        taken = tl.load(choice + row, mask=known, other=-1)
+        value = tl.load(matrix + row * columns + taken, mask=(taken >= 0) & (taken < columns), other=0)
+        total += tl.where(taken[:, None] == column, value[:, None].to(total.dtype), 0)
+    inside = known[:, None] & (column < columns)
+    tl.store(totals + solution[:, None] * columns + column, total, mask=inside)
+
+
+def column_totals(matrix: Tensor, choice: Tensor) -> Tensor:
+    """Return Σ of matrix[b, r, c] over the rows r with choice[b, k, r] = c, (batch, samples, columns).
+
+    Rows are added in their order, so that the last bits of a sum are the same in every run. A choice of no column adds
+    nothing.
+    """
+    (batch, samples, rows), columns = choice.shape, matrix.shape[2]
+    kind = matrix.dtype if matrix.is_floating_point() else torch.int64  # sums of small integers need more room
+    totals = matrix.new_empty(batch, samples, columns, dtype=kind)
+    if totals.numel():
+        with torch.cuda.device_of(matrix):
+            _totals[(triton.cdiv(batch * samples, TOTALS_TILE),)](
+                matrix.contiguous(), choice.contiguous(), totals, batch * samples, samples, rows, columns,
+                TILE=TOTALS_TILE, PADDED=triton.next_power_of_2(columns),
+            )  # fmt: skip
+    return totals

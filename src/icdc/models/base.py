@@ -1,0 +1,132 @@
+"""What every trained model is, whatever its network: a problem, weights and a card, in one file that says its kind."""
+
+import hashlib
+import json
+import os
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from .. import __version__
+from ..errors import InputError, UsageError
+from ..io.files import write_atomically
+from ..problems.contract import Problem
+from ..problems.registry import problem_path
+
+FORMAT_VERSION = 1
+
+
+class TrainedModel(ABC):
+    """A network bound to a problem.
+
+    Attributes
+    ----------
+    kind : what sort of model it is; its file says so.
+    problem : the contract of the problem it is for.
+    config : a dataclass with everything that fixes the function it computes, apart from the weights.
+    network : the weights.
+    name : how it is called in answers; a shipped model's name, or the path it came from.
+    card : what is known about it: sizes it was trained on, settings, results.
+    """
+
+    kind: ClassVar[str]
+    config: Any
+    network: nn.Module
+
+    def __init__(self, problem: Problem, name: str, card: Mapping[str, Any] | None) -> None:
+        self.problem, self.name = problem, name
+        self.card: dict[str, Any] = dict(card or {})
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device the weights are on."""
+        return next(self.network.parameters()).device
+
+    def autocast(self) -> torch.autocast:
+        """Return the precision networks run in: bfloat16 on a GPU, float32 elsewhere."""
+        device = self.device.type
+        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False)
+
+    def metadata(self) -> dict[str, str]:
+        """Return what the file says about itself, as strings."""
+        return {
+            "format": str(FORMAT_VERSION),
+            "kind": self.kind,
+            "version": __version__,
+            "problem": problem_path(self.problem),
+            "config": json.dumps(asdict(self.config), sort_keys=True),
+            "card": json.dumps(self.card, sort_keys=True),
+        }
+
+    def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
+        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all.
+
+        Statistics of batch normalisation keep float32: a variance need not fit half precision.
+        """
+        from safetensors.torch import save
+
+        state = self.network.state_dict() if weights is None else weights
+        halved = {name for name, _ in self.network.named_parameters()}
+        stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
+        write_atomically(path, save(stored, metadata=self.metadata()), make_folder=True)
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the device of a name; "auto" is the GPU if there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise UsageError(f"unknown device '{device}'; choose auto, cpu or cuda") from None
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here; choose --device cpu")
+    return chosen
+
+
+OLDEST_KIND = "diffusion"
+"""The kind of files that do not name one."""
+
+
+def read_file(path: Path, weights: bool, kind: str | None = None) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return what a model file says about itself and, if asked for, its weights; refuse other kinds than `kind`."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+            state = {key: file.get_tensor(key) for key in file.keys()} if weights else {}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} is not a readable model file: {error}") from error
+    if not {"config", "format"} <= metadata.keys() or not metadata["format"].isdigit():
+        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
+    if int(metadata["format"]) > FORMAT_VERSION:
+        newer = metadata.get("version", "a newer version")
+        raise InputError(f"{path} was written by icdc {newer}; this version cannot read it yet")
+    found = metadata.setdefault("kind", OLDEST_KIND)
+    if kind is not None and found != kind:
+        raise InputError(f"{path} holds a model of kind '{found}', where one of kind '{kind}' is needed")
+    return metadata, state
+
+
+def digest_of(path: Path) -> str:
+    """Return a short name for what a model computes: its weights and configuration, whatever else its card says."""
+    metadata, weights = read_file(path, weights=True)
+    digest = hashlib.sha256("\n".join(metadata.get(name, "") for name in ("kind", "problem", "config")).encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(weights[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:12]
+
+
+def set_weights(network: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
+    """Put weights from a file into a network; half precision becomes what the network has."""
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"the weights in {path} do not fit the network they are for") from error

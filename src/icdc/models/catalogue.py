@@ -1,0 +1,148 @@
+"""The models that ship: their names, their cards, and which one suits an instance."""
+
+import json
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ..errors import InputError, UsageError
+from ..io.files import write_atomically
+from ..problems.contract import Problem, Size
+from ..problems.registry import get_problem, is_named, problem_of_file, problem_path
+from .base import TrainedModel, read_file, set_weights
+
+INDEX = "index.json"
+
+
+def models_folder() -> Path:
+    """Return the folder of the shipped models."""
+    return Path(str(files("icdc") / "models" / "weights"))
+
+
+def available() -> list[str]:
+    """Return the names of the shipped models."""
+    return sorted(path.stem for path in models_folder().glob("*.safetensors"))
+
+
+def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the card of a shipped model or model file without loading its weights."""
+    path = path_of(name)
+    metadata, _ = read_file(path, weights=False)
+    try:
+        return {"problem": metadata["problem"], "kind": metadata["kind"], **json.loads(metadata["card"])}
+    except (KeyError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
+
+
+def shipped() -> dict[str, dict[str, Any]]:
+    """Return what is needed to choose among the shipped models: the problem, kind and sizes of each, by name.
+
+    It is kept in a file of its own beside them, so that choosing one does not open all; without it, cards are read.
+    """
+    index = models_folder() / INDEX
+    if index.is_file():
+        known: dict[str, dict[str, Any]] = json.loads(index.read_text())
+        return known
+    return {name: {key: card_of(name).get(key) for key in ("problem", "kind", "sizes")} for name in available()}
+
+
+def write_index() -> None:
+    """Write the file that `shipped` reads, from the cards of the models in the folder."""
+    (models_folder() / INDEX).unlink(missing_ok=True)
+    lines = [f"{json.dumps(name)}: {json.dumps(about)}" for name, about in shipped().items()]
+    write_atomically(models_folder() / INDEX, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def advised(card: Mapping[str, Any], size: Size, samples: int) -> dict[str, Any]:
+    """Return what a card advises for a size and a number of samples; see `Model.advice`."""
+    known = card.get("sizes", [])
+    lowest, highest = ([pick(axis) for axis in zip(*known, strict=True)] for pick in (min, max))
+    if not known or not all(a <= n <= b for a, n, b in zip(lowest, size, highest, strict=True)):
+        return {}
+    entries = [entry for entry in card.get("solving", []) if entry["samples"] <= samples]
+    if not entries:
+        return {}
+
+    def fit(entry: Mapping[str, Any]) -> tuple[float, int]:
+        away = sum(abs(a - b) / b for a, b in zip(size, entry.get("size", size), strict=True))
+        return away, -int(entry["samples"])
+
+    return dict(min(entries, key=fit)["options"])
+
+
+def default_for(problem: str, size: Size, kind: str = "diffusion") -> str:
+    """Return the shipped model of a kind that knows the nearest size of a problem; a tie goes to the larger size."""
+    best: tuple[float, float, str] | None = None
+    for name, about in shipped().items():
+        if about["problem"] != problem or about["kind"] != kind:
+            continue
+        for known in about["sizes"]:
+            distance = sum(abs(a - b) / b for a, b in zip(size, known, strict=True))
+            candidate = (distance, -float(sum(known)), name)
+            best = candidate if best is None else min(best, candidate)
+    if best is None:
+        raise UsageError(_no_model(problem, kind))
+    return best[2]
+
+
+def reason_without_model(problem: Problem, kind: str, name: str | None) -> str | None:
+    """Say why no model of a kind answers a problem; None if the named one does, or without a name some shipped one."""
+    if name is None:
+        fits = any(a["kind"] == kind and is_named(problem, str(a["problem"])) for a in shipped().values())
+        return None if fits else _no_model(problem_path(problem), kind)
+    card = card_of(name)
+    if card["kind"] != kind:
+        return f"the model '{name}' is of kind '{card['kind']}', where one of kind '{kind}' is needed"
+    if not is_named(problem, str(card["problem"])):
+        return f"the model '{name}' is for {card['problem']!r}, not for '{problem_path(problem)}'"
+    return None
+
+
+def _no_model(problem: str, kind: str) -> str:
+    what = "model" if kind == "diffusion" else f"{kind} model"
+    return f"no shipped {what} solves '{problem}'; train one with icdc train, and give it: --model FILE"
+
+
+def path_of(name: str | os.PathLike[str]) -> Path:
+    """Return the file behind a model's name or path."""
+    shipped = models_folder() / f"{name}.safetensors"
+    if shipped.is_file():
+        return shipped
+    path = Path(name)
+    if path.is_file():
+        return path
+    raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")
+
+
+class Stored(NamedTuple):
+    """What a model file holds, its configuration still a dictionary."""
+
+    path: Path
+    name: str
+    problem: Problem
+    config: dict[str, Any]
+    card: dict[str, Any]
+    state: dict[str, Tensor]
+
+
+def read_model(name: str | os.PathLike[str], kind: str, problem: str | Problem | None = None) -> Stored:
+    """Read the model of a kind behind a name or path; see `load`."""
+    path = path_of(name)
+    metadata, state = read_file(path, weights=True, kind=kind)
+    given = get_problem(problem) if isinstance(problem, str) else problem
+    try:
+        config, card = json.loads(metadata["config"]), json.loads(metadata["card"])
+        found = problem_of_file(metadata["problem"], given, f"the model '{name}'")
+    except (KeyError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
+    return Stored(path, str(name) if str(name) in available() else str(path), found, config, card, state)
+
+
+def load_weights(model: TrainedModel, name: str | os.PathLike[str]) -> None:
+    """Put the weights behind a name or path into a model of the same layout, whatever problem they are from."""
+    path = path_of(name)
+    set_weights(model.network, read_file(path, weights=True, kind=model.kind)[1], path)

@@ -1,0 +1,91 @@
+"""A MatNet bound to a problem, as a file and in memory."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import InputError
+from ...kernels import Noise
+from ...problems.contract import Features, Problem
+from ...problems.task import Task
+from ..base import TrainedModel, pick_device, set_weights
+from ..catalogue import read_model
+from .config import MatNetNetworkConfig
+from .decoder import Rollouts
+from .network import MatNetEncoding, MatNetNetwork
+
+
+class MatNet(TrainedModel):
+    """A network bound to a problem; see `TrainedModel`."""
+
+    kind = "matnet"
+    config: MatNetNetworkConfig
+    network: MatNetNetwork
+
+    def __init__(
+        self,
+        problem: Problem,
+        config: MatNetNetworkConfig,
+        name: str = "untrained",
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(problem, name, card)
+        self.config = config
+        self.network = MatNetNetwork(config, problem.feature_sizes)
+
+    def to(self, device: torch.device | str) -> "MatNet":
+        """Move the weights to a device; returns itself."""
+        self.network.to(device)
+        return self
+
+    def one_hots(self, columns: int, noise: Noise) -> Tensor:
+        """Draw which one-hot vector each column gets, (N, columns): all different while there are enough."""
+        drawn: Tensor = noise.uniform(max(columns, self.config.one_hots)).argsort(dim=1, stable=True)
+        return drawn[:, :columns] % self.config.one_hots
+
+    def encode(self, features: Features, noise: Noise) -> MatNetEncoding:
+        """Encode instances, one for each key of `noise`, from which the one-hot vectors of their columns come."""
+        one_hots = self.one_hots(features.relations.shape[2], noise)
+        with self.autocast():
+            return self.network.encode(features, one_hots)
+
+    def roll_out(
+        self,
+        task: Task,
+        encoding: MatNetEncoding,
+        first: Tensor,
+        *,
+        noise: Noise | None = None,
+        opening: Tensor | None = None,
+        forced: Tensor | None = None,
+    ) -> Rollouts:
+        """Build solutions for first cities (N, K), sampled where there is noise; see `PointerDecoder.forward`.
+
+        N is a multiple of the instances of the task, where they have been encoded several times.
+        """
+        mask = task.mask(len(first) // task.batch)
+        with self.autocast():
+            rollouts: Rollouts = self.network.decoder(
+                task.rule, encoding, first, noise=noise, mask=mask, opening=opening, forced=forced
+            )
+        return rollouts
+
+
+def matnet_config(values: Mapping[str, Any]) -> MatNetNetworkConfig:
+    """Rebuild a configuration from its dictionary; a value unknown to this version is an error."""
+    try:
+        return MatNetNetworkConfig(**values)
+    except TypeError as error:
+        raise InputError(f"the model's configuration does not fit this version of icdc: {error}") from error
+
+
+def load_matnet(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> MatNet:
+    """Load a MatNet by its name or path; see `icdc.load`."""
+    stored = read_model(name, MatNet.kind, problem)
+    model = MatNet(stored.problem, matnet_config(stored.config), stored.name, stored.card)
+    set_weights(model.network, stored.state, stored.path)
+    model.network.eval()
+    return model.to(pick_device(device))

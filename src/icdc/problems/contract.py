@@ -1,0 +1,289 @@
+"""The contract of a problem: everything the method needs to know about what it solves.
+
+An instance is a set of named arrays with a leading batch axis. A solution gives each row one column and is
+stored as `choice` (batch, samples, rows): several solutions for every instance of the batch at once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .. import kernels
+from ..errors import InputError
+from ..kernels import Noise
+from .rules import Rule
+from .text import wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from .instance import Instance
+
+Arrays = dict[str, NDArray[Any]]
+Instances = Mapping[str, Tensor]
+Size = tuple[int, ...]
+
+Structure = Literal["tour", "makespan"]
+"""A promise to solvers that know no other problem; in both, nothing but the shape of a solution is forbidden.
+
+"tour" : solutions are the Hamiltonian cycles, row i choosing the successor of i; the cost is the sum of the entries of
+    `cost_matrix` along the cycle.
+"makespan" : every row may take any column; the cost is the largest total of `cost_matrix` over the rows of a column.
+"""
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the network sees of a batch of instances.
+
+    relations : Tensor (batch, rows, columns, channels)
+        Raw relations first (`FeatureSizes.raw_relations` of them), derived ones after.
+    rows, columns : Tensor (batch, items, channels) or None
+        Features of the items themselves, where the problem has any.
+    """
+
+    relations: Tensor
+    rows: Tensor | None = None
+    columns: Tensor | None = None
+
+    def repeat(self, samples: int) -> "Features":
+        """Return the features with every instance `samples` times in a row."""
+        if samples == 1:
+            return self
+        return Features(
+            self.relations.repeat_interleave(samples, 0),
+            None if self.rows is None else self.rows.repeat_interleave(samples, 0),
+            None if self.columns is None else self.columns.repeat_interleave(samples, 0),
+        )
+
+
+@dataclass(frozen=True)
+class FeatureSizes:
+    """The feature dimensions a network is built for; all it ever knows about a problem.
+
+    same_items : whether rows and columns are the same items, which then have one embedding.
+    """
+
+    relations: int
+    raw_relations: int
+    rows: int = 0
+    columns: int = 0
+    same_items: bool = False
+
+
+class Problem(ABC):
+    """What a problem is. Subclass it, fill in the abstract parts, and it can be trained and solved.
+
+    Class attributes that every problem sets
+    ----------------------------------------
+    name : the word for it on the command line and in files.
+    arrays : the names of the arrays that make an instance.
+    size_names : what the integers of a size mean, in order, e.g. ("jobs", "machines").
+    feature_sizes : the feature dimensions that `features` returns.
+    rule : how feasible solutions are built.
+
+    Class attributes with a default
+    -------------------------------
+    objective : what the cost is called in answers, e.g. "makespan".
+    row_words, column_words : what one row, and several, are called, e.g. ("job", "jobs"); in answers, in files of
+        solutions and, for the lists of names, in JSON instances.
+    entries : what the numbers of an instance's matrix are, e.g. "processing times".
+    axes : how many axes an array of one instance has, for those that are not matrices.
+    solution_is_tour : whether `solution` lists the items in the order of a closed tour, instead of the column of
+        each row; such solutions can be written as TSPLIB tours.
+    structure : what classical solvers may take for granted (`Structure`). A subclass that changes `cost`, `mask`,
+        `feasible` or `cost_matrix` has none unless it declares it itself: solvers would answer another question.
+    """
+
+    name: ClassVar[str]
+    arrays: ClassVar[tuple[str, ...]]
+    size_names: ClassVar[tuple[str, ...]]
+    feature_sizes: ClassVar[FeatureSizes]
+    rule: ClassVar[Rule]
+
+    objective: ClassVar[str] = "objective"
+    row_words: ClassVar[tuple[str, str]] = ("row", "rows")
+    column_words: ClassVar[tuple[str, str]] = ("column", "columns")
+    entries: ClassVar[str] = "numbers"
+    axes: ClassVar[Mapping[str, int]] = {}
+    solution_is_tour: ClassVar[bool] = False
+    structure: ClassVar[Structure | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # compare what is inherited, not what the class body says: a mixin may bring the change along
+        promised = next(ancestor for ancestor in cls.__mro__ if "structure" in vars(ancestor))
+        if any(getattr(cls, part) is not getattr(promised, part) for part in _PROMISED):
+            cls.structure = None
+
+    # What must be filled in.
+
+    @abstractmethod
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        """Draw `count` instances of one size, from integers of `rng` only, so that every machine agrees."""
+
+    @abstractmethod
+    def size(self, arrays: Mapping[str, Any]) -> Size:
+        """Return the size of a batch of instances."""
+
+    @abstractmethod
+    def shape(self, size: Size) -> tuple[int, int]:
+        """Return (rows, columns) of the solution matrix for a size."""
+
+    @abstractmethod
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        """Validate arrays from outside and return them as stored; raise InputError with a clear sentence."""
+
+    @abstractmethod
+    def features(self, instances: Instances) -> Features:
+        """Return what the network sees, on a scale that does not depend on the instance's units."""
+
+    @abstractmethod
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        """Return the cost (batch, samples) of choices (batch, samples, rows); lower is better."""
+
+    @abstractmethod
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        """Check choices (batch, samples, rows) without using the rule; (batch, samples) bool."""
+
+    @abstractmethod
+    def density(self, size: Size) -> float:
+        """Return q̄(x = 1): the share of ones in a feasible solution matrix."""
+
+    @abstractmethod
+    def violation(self, x: Tensor) -> Tensor:
+        """Measure, differentiably, how far soft matrices (N, rows, columns) are from feasible; (N,)."""
+
+    # What may be left as it is: more knowledge of the problem.
+
+    def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor] | None:
+        """Draw one instance for each key of `noise` on its device, from the distribution of `sample`.
+
+        Return None (the default) where there is no such generator; training then samples on the host.
+        """
+        return None
+
+    def mask(self, instances: Instances) -> Tensor | None:
+        """Return the pairs an instance permits, (batch, rows, columns) bool, or None if all are."""
+        return None
+
+    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64] | None:
+        """Return a proven lower bound on the cost of every instance, (count,), or None."""
+        return None
+
+    def cost_matrix(self, arrays: Arrays) -> NDArray[Any] | None:
+        """Return what each pair costs, (count, rows, columns), or None where no matrix says it."""
+        return None
+
+    @classmethod
+    def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
+        """Tell whether a nameless array of a file may be an instance; asked of the problems that ship.
+
+        shape : of the array.
+        same_items : whether the file shows that its rows and columns are the same items: by the same names above
+            and beside the matrix, or by a diagonal left blank.
+        """
+        return False
+
+    # What may be left as it is: solutions for people.
+
+    def solution(self, choice: NDArray[np.int64]) -> list[int]:
+        """Write one choice (rows,) as people read it (the default: the column of each row)."""
+        return [int(column) for column in choice]
+
+    def choice(self, solution: list[int]) -> NDArray[np.int64]:
+        """Read what `solution` writes; raise InputError if it cannot be a solution."""
+        return integers_of(solution)
+
+    def solution_header(self) -> tuple[str, str]:
+        """Return the header of a table of a solution; each line is an entry of `solution` and where it stands."""
+        return "position" if self.solution_is_tour else self.row_words[0], self.column_words[0]
+
+    def describe_size(self, size: Size) -> str:
+        """Say what is solved, for the heading of an answer: "20 jobs on 4 machines"."""
+        return f"{self.name} of " + ", ".join(f"{n} {what}" for n, what in zip(size, self.size_names, strict=True))
+
+    def describe_solution(self, instance: "Instance", choice: NDArray[np.int64]) -> list[str]:
+        """Return the lines that show a choice (rows,) below the heading of an answer."""
+        return wrapped("  ", " ".join(instance.column_labels(self.solution(choice))))
+
+    def draw_solution(self, instance: "Instance", choice: NDArray[np.int64], bound: float | None = None) -> "Figure":
+        """Return a picture of a choice (rows,): by default, frames on the matrix of the instance.
+
+        `bound` is a proven lower bound on the cost, where one is known. The figure needs no display.
+        """
+        from matplotlib.figure import Figure
+
+        from ..plots import plot_heatmap
+
+        figure = Figure(figsize=(8.0, 7.0), layout="constrained")
+        batch = instance.batch()
+        matrices = main_matrix(self, batch)
+        matrix = np.zeros(self.shape(self.size(batch))) if matrices is None else matrices[0]
+        ax = plot_heatmap(matrix, choice, rows=instance.rows, columns=instance.columns, ax=figure.subplots())
+        ax.set_xlabel(self.column_words[0])
+        ax.set_ylabel(self.row_words[0])
+        return figure
+
+
+_PROMISED = ("cost", "mask", "feasible", "cost_matrix")
+"""The parts of a problem that its `structure` is about."""
+
+
+def main_matrix(problem: Problem, arrays: Arrays) -> NDArray[Any] | None:
+    """Return one matrix (count, rows, columns) to look at: the costs, else the first array of a solution's shape."""
+    costs = problem.cost_matrix(arrays)
+    if costs is not None:
+        return costs
+    shape = problem.shape(problem.size(arrays))
+    return next((array for array in arrays.values() if array.shape[1:] == shape), None)
+
+
+def integers_of(solution: Sequence[int]) -> NDArray[np.int64]:
+    """Return a list of integers as an array (items,); anything else is an InputError, never rounded."""
+    try:
+        items = np.asarray(solution)
+    except (ValueError, OverflowError):
+        items = np.empty(0)
+    if items.ndim != 1 or not items.size:
+        raise InputError("a solution must be a list of integers")
+    if not np.issubdtype(items.dtype, np.integer):
+        place = next((i for i, item in enumerate(solution) if not isinstance(item, int | np.integer)), 0)
+        raise InputError(f"entry {place + 1} of the solution is {solution[place]!r}, not an integer")
+    return items.astype(np.int64)
+
+
+def to_tensors(arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """Move stored arrays to a device: integers as int64 and reals as float64, so that costs stay exact."""
+    tensors = {}
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        kind = np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64
+        tensors[name] = torch.from_numpy(np.ascontiguousarray(array, dtype=kind)).to(device)
+    return tensors
+
+
+def picked(matrix: Tensor, choice: Tensor) -> Tensor:
+    """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
+    spread = matrix[:, None].expand(-1, choice.shape[1], -1, -1)
+    return spread.gather(3, choice[..., None]).squeeze(3)
+
+
+def totals_by_column(matrix: Tensor, choice: Tensor) -> Tensor:
+    """Return what the rows that chose a column add up to there, for each column: (batch, samples, columns).
+
+    From matrix (batch, rows, columns) and choices (batch, samples, rows): the loads of machines, for example.
+    """
+    return kernels.column_totals(matrix, choice)
+
+
+def one_hot(choice: Tensor, columns: int) -> Tensor:
+    """Return the solution matrix (…, rows, columns), float32, of choices (…, rows)."""
+    zeros = torch.zeros(*choice.shape, columns, device=choice.device)
+    return zeros.scatter(-1, choice[..., None], 1.0)

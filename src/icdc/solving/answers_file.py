@@ -1,0 +1,140 @@
+"""A file of answers, one JSON object a line: written as they come, taken up again where it stopped."""
+
+import json
+import math
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, UsageError
+from ..io.solutions import choice_of
+from ..problems.instance import Instance
+from .answer import Answer, json_line
+from .path import Job
+from .verify import judge
+
+Line = dict[str, Any]
+
+
+class AnswersFile:
+    """Answers on disk.
+
+    Every call of `append` is on the disk when it returns, so a kill loses at most the answers that were being
+    written; a line it cut short is removed when the file is taken up again.
+
+    Parameters
+    ----------
+    path : the file.
+    resume : go on with a file that is there; otherwise such a file is refused.
+
+    Attributes
+    ----------
+    lines : the answers by place of their instance.
+    before : how many of them were on file before.
+    """
+
+    def __init__(self, path: Path, resume: bool = False) -> None:
+        self.path = path
+        self.before = 0
+        self.lines: dict[int, Line] = {}
+        if path.exists() and path.stat().st_size and not resume:
+            raise UsageError(f"{path} holds answers already; go on with --resume, or choose another --out")
+
+    def take_up(self, instances: Sequence[Instance], jobs: Sequence[Job]) -> set[int]:
+        """Read the answers on file, check each against its instance, and return the places that have one.
+
+        A file has answers of one run only: solver, model, samples and seed of every line must be those of the jobs.
+        """
+        run = _run_of(jobs)
+        waiting: dict[str, deque[int]] = {}
+        for place, instance in enumerate(instances):
+            waiting.setdefault(instance.name, deque()).append(place)
+        for number, line in enumerate(self._lines(), 1):
+            where = f"{self.path}: line {number}"
+            for key, value in run.items():
+                if line.get(key) != value:
+                    raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")
+            places = waiting.get(str(line.get("instance")))
+            if not places:
+                raise InputError(f"{where} answers '{line.get('instance')}', which is not among these instances")
+            place = places.popleft()
+            _check(line, instances[place], where)
+            self.lines[place] = line
+        self.before = len(self.lines)
+        return set(self.lines)
+
+    def append(self, answers: Mapping[int, Answer]) -> None:
+        """Add answers, by place, at the end, and see them onto the disk."""
+        text = "".join(json_line(answer) + "\n" for answer in answers.values())
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        self.lines.update({place: answer.as_dict() for place, answer in answers.items()})
+
+    def summary(self, count: int) -> str:
+        """Say in a line how many of so many instances are answered, and how well."""
+        words = f"{self.path}: {len(self.lines)} of {count} instances answered"
+        words += f", {self.before} of them before" if self.before else ""
+        gaps = [line["gap"] for line in self.lines.values() if line.get("gap") is not None]
+        if gaps:
+            words += f"; mean gap {100 * sum(gaps) / len(gaps):.2f} %, {sum(gap == 0 for gap in gaps)} optimal"
+        return words
+
+    def _lines(self) -> list[Line]:
+        """Read the lines; a last one without an end was cut short, and goes, in the file too."""
+        if not self.path.exists():
+            return []
+        try:
+            content = self.path.read_bytes()
+            whole = content[: content.rfind(b"\n") + 1]
+            if len(whole) < len(content):
+                os.truncate(self.path, len(whole))
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be taken up again ({error.strerror or error})") from None
+        lines = []
+        for number, text in enumerate(whole.splitlines(), 1):
+            try:
+                line = json.loads(text)
+            except ValueError:
+                line = None
+            if not isinstance(line, dict):
+                raise InputError(f"{self.path}: line {number} is not an answer in JSON")
+            lines.append(line)
+        return lines
+
+
+def _run_of(jobs: Sequence[Job]) -> Line:
+    """Return the entries that every answer of a run has alike."""
+    if not jobs:
+        return {}
+    plan = jobs[0].plan
+    models = {job.plan.solver.model_name for job in jobs}
+    run = {"solver": plan.solver.name, "samples": plan.samples, "seed": plan.seed}
+    return run | ({"model": models.pop()} if len(models) == 1 else {})
+
+
+def _check(line: Line, instance: Instance, where: str) -> None:
+    """Refuse an answer that its instance does not bear out: one of the two was changed."""
+    if line.get("feasible") is False:
+        return
+    if line.get("feasible") is not True:
+        raise InputError(f"{where} is not an answer of icdc solve")
+    changed = InputError(f"{where} does not fit {instance.name}: it seems that one of them was changed")
+    solution, objective = line.get("solution"), line.get("objective")
+    if not isinstance(solution, list) or not all(type(item) is int for item in solution):
+        raise changed
+    if not isinstance(objective, int | float):
+        raise changed
+    try:
+        choice = choice_of(solution, instance)
+    except InputError:
+        raise changed from None
+    feasible, cost = judge(instance.problem, instance.batch(), choice[None])
+    if not feasible[0] or not math.isclose(cost[0], objective, rel_tol=1e-9):
+        raise changed

@@ -1,0 +1,135 @@
+"""The learned solver: a diffusion model, chosen for the instances, and how its trajectories run."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, Unpack, get_type_hints
+
+from ..diffusion.sampler import SamplingChanges, SamplingOptions
+from ..errors import UsageError
+from ..models.base import pick_device
+from ..models.catalogue import default_for, reason_without_model
+from ..models.diffusion import Model, shared
+from ..problems.contract import Arrays, Problem, Size
+from ..problems.registry import problem_path
+from .search import Search, Trace, default_chunk
+from .solver import Abilities, Found, Request, Solver
+
+LARGEST_BATCH = 256
+"""Instances solved in one call, at most, however small they are."""
+
+
+@dataclass(init=False)
+class DiffusionSolver(Solver):
+    """Solves instances with a trained diffusion model.
+
+    Parameters
+    ----------
+    model : a model, the name of a shipped one, a file's path, or None for the shipped one that knows the nearest size.
+    sampling : how trajectories run, to the last detail; None leaves it to the model's card, which knows what was best
+        on validation data for a number of samples.
+    refine : rounds of refinement after sampling; with a time limit there are as many as fit.
+    refine_steps : network passes of a refinement.
+    device : "auto", "cpu" or "cuda".
+    chunk : trajectories that run together; None for as many as suit the device.
+    trace : sees every reverse step of the first trajectories, for example to animate them.
+    changes : fields of `SamplingOptions` to change, such as steps=10, whatever the card advises.
+    """
+
+    name: ClassVar[str] = "icdc"
+    abilities: ClassVar[Abilities] = Abilities(start=True, callback=True, samples=True, device=True, trace=True)
+    default_samples: ClassVar[int] = 32
+
+    model: Model | str | None
+    sampling: SamplingOptions | None
+    refine: int
+    refine_steps: int
+    device: str
+    chunk: int | None
+    trace: Trace | None
+
+    def __init__(
+        self,
+        model: Model | str | None = None,
+        *,
+        sampling: SamplingOptions | None = None,
+        refine: int = 0,
+        refine_steps: int = 3,
+        device: str = "auto",
+        chunk: int | None = None,
+        trace: Trace | None = None,
+        **changes: Unpack[SamplingChanges],
+    ) -> None:
+        self.model, self.sampling, self.changes = model, sampling, changes
+        self.refine, self.refine_steps = refine, refine_steps
+        self.device, self.chunk, self.trace = device, chunk, trace
+        replace(
+            sampling or SamplingOptions(), **changes
+        )  # refuses values that make no sense now, not with the first instance
+        if refine < 0 or refine_steps < 1:
+            raise UsageError("refine must not be negative, and a refinement needs at least one step")
+        if chunk is not None and chunk < 1:
+            raise UsageError(f"a chunk needs at least one trajectory, got {chunk}")
+
+    def refusal(self, problem: Problem) -> str | None:
+        if isinstance(self.model, Model):
+            if type(self.model.problem) is type(problem):
+                return None
+            return f"the model '{self.model.name}' is for {self.model.problem.name}, not for {problem.name}"
+        return reason_without_model(problem, Model.kind, self.model)
+
+    def search(self, request: Request) -> Found:
+        model = self.model_for(request.problem, request.size)
+        options = self.options_for(model, request.size, request.samples)
+        chunk = self.chunk or default_chunk(model, request.shape, options.decodes)
+        found = Search(request, model, options, self.refine, self.refine_steps, chunk, self.trace).run()
+        return found._replace(model=model.name)
+
+    def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
+        if self.model is not None:
+            self._refuse(problem)
+        return self._with(model=self.model_for(problem, size, device))
+
+    def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
+        model = self.model_for(problem, size)
+        chunk = default_chunk(model, problem.shape(size), self.options_for(model, size, samples).decodes, device)
+        return min(LARGEST_BATCH, max(1, chunk // samples))
+
+    def unfamiliar(self, problem: Problem, arrays: Arrays) -> list[str | None]:
+        return self.model_for(problem, problem.size(arrays)).unfamiliar(arrays)
+
+    def options_for(self, model: Model, size: Size, samples: int) -> SamplingOptions:
+        """Return how trajectories run: as asked for, else as the model's card advises for a number of samples."""
+        if self.sampling is not None:
+            return replace(self.sampling, **self.changes)
+        return replace(model.sampling_options(size, samples), **self.changes)
+
+    def model_for(self, problem: Problem, size: Size, device: str | None = None) -> Model:
+        """Return the model for instances of a size, on its device or another; weights are read only once."""
+        wanted = pick_device(device or self.device)
+        if isinstance(self.model, Model):
+            return self.model if self.model.device.type == wanted.type else self.model.to(wanted)
+        return shared(self.model or default_for(problem_path(problem), size), wanted, problem)
+
+    @property
+    def model_name(self) -> str | None:
+        return self.model.name if isinstance(self.model, Model) else self.model
+
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        own, sampling = get_type_hints(cls), get_type_hints(SamplingOptions)
+        given = {
+            name: own[name] for name in ("model", "refine", "refine_steps", "device", "chunk", "sampling", "trace")
+        }
+        return {**given, **{option.name: sampling[option.name] for option in fields(SamplingOptions)}}
+
+    def _with(self, model: Model) -> Self:
+        """Return this solver with another model."""
+        return type(self)(
+            model,
+            sampling=self.sampling,
+            refine=self.refine,
+            refine_steps=self.refine_steps,
+            device=self.device,
+            chunk=self.chunk,
+            trace=self.trace,
+            **self.changes,
+        )

@@ -1,0 +1,230 @@
+"""The way from instances to checked answers; every caller takes it: Python, the command line, a service.
+
+Instances are cut into jobs, those of one problem, size and kind of number together; a job is solved in one call.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems.contract import Arrays, Problem
+from ..problems.instance import Instance
+from .answer import Answer
+from .solver import Improvement, Solver
+from .verify import lower_bounds
+
+if TYPE_CHECKING:
+    from .answers_file import AnswersFile
+    from .cluster import Cluster
+
+
+class Observer:
+    """Hears how solving goes; every method may be overridden, and does nothing here."""
+
+    def note(self, sentence: str) -> None:
+        """Hear something that whoever asked should know, such as that instances are new to the model."""
+
+    def begin(self, job: "Job", bound: NDArray[np.float64]) -> None:
+        """Hear that a job begins, and the lower bounds (count,) of its instances; −inf where there is none."""
+
+    def improved(self, improvement: Improvement) -> bool | None:
+        """Hear of an improvement; returning True ends the search of the job once every instance has an answer."""
+        return None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How instances of one size are solved: by whom, ready to start, with how many samples, from which seed."""
+
+    solver: Solver
+    samples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from."""
+
+    places: list[int]
+    instances: list[Instance]
+    plan: Plan
+    start: NDArray[np.int64] | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The problem they share."""
+        return self.instances[0].problem
+
+    @property
+    def arrays(self) -> Arrays:
+        """Their arrays, stacked."""
+        return stacked(self.instances)
+
+
+def solve_instances(
+    instances: Sequence[Instance],
+    solver: Solver,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    starts: Sequence[NDArray[np.int64]] | None = None,
+    observer: Observer | None = None,
+    cluster: "Cluster | None" = None,
+    file: "AnswersFile | None" = None,
+) -> Iterator[tuple[int, Answer]]:
+    """Yield a checked answer for every instance, with the instance's place in the input.
+
+    Instances of one size are solved together, each size by the model that suits it. Ctrl-C ends it; what was found by
+    then is still yielded, and says that it was interrupted.
+
+    Parameters
+    ----------
+    instances : of any problems and sizes.
+    solver : who answers them.
+    samples : tries for each instance; None for as many as the solver takes by itself.
+    time_limit : seconds for all instances together.
+    starts : a solution (rows,) of every instance to begin from; no answer is worse.
+    observer : hears how it goes.
+    cluster : other machines that do the work.
+    file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
+        those that the file had before are not made again.
+    """
+    observer = observer or Observer()
+    jobs = plan_jobs(
+        instances, solver, samples, seed, starts, observer, None if cluster is None else cluster.device_of(solver)
+    )
+
+    def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
+        return do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
+
+    if file is None:
+        yield from in_order(answers_of(jobs))
+        return
+    known = file.take_up(instances, jobs)
+    # a job is done whole or not at all, so that a batch that was stopped ends like one that was not
+    for fresh in answers_of([job for job in jobs if not known >= set(job.places)]):
+        if any(answer.interrupted for answer in fresh.values()):
+            yield from fresh.items()  # not for the file: the next call gives these instances their full effort
+            return
+        new = {place: answer for place, answer in fresh.items() if place not in known}
+        file.append(new)
+        yield from new.items()
+
+
+def stacked(instances: Sequence[Instance]) -> Arrays:
+    """Return the arrays of instances of one size with a leading axis count."""
+    return {name: np.stack([one.arrays[name] for one in instances]) for name in instances[0].arrays}
+
+
+def alike(instances: Sequence[Instance]) -> list[list[int]]:
+    """Group the places of instances that can be stacked; integers and reals stay apart, so that integers stay exact."""
+    found: dict[Any, list[int]] = {}
+    for place, instance in enumerate(instances):
+        kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
+        found.setdefault((type(instance.problem), kinds), []).append(place)
+    return list(found.values())
+
+
+def plan_jobs(
+    instances: Sequence[Instance],
+    solver: Solver,
+    samples: int | None,
+    seed: int,
+    starts: Sequence[NDArray[np.int64]] | None,
+    observer: Observer,
+    remote_device: str | None = None,
+) -> list[Job]:
+    """Cut instances into jobs, always the same way for the same instances, and say what is new to the solver.
+
+    starts : solutions by place in the input.
+    remote_device : the kind of device on which other machines will do the jobs, if they do.
+    """
+    jobs = []
+    for places in alike(instances):
+        group = [instances[place] for place in places]
+        problem, arrays = group[0].problem, stacked(group)
+        size = problem.size(arrays)
+        ready = solver.prepared(problem, size, None if remote_device is None else "cpu")
+        _say_what_is_new(ready, group, arrays, observer)
+        plan = Plan(ready, samples or solver.default_samples, seed)
+        together = ready.together(problem, size, plan.samples, remote_device)
+        for begin in range(0, len(places), together):
+            part = slice(begin, begin + together)
+            start = None if starts is None else np.stack([starts[place] for place in places[part]])
+            jobs.append(Job(places[part], group[part], plan, start))
+    return jobs
+
+
+def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answer]:
+    """Solve the instances of a job; return an answer for each place.
+
+    After Ctrl-C only for those that have one, and they say so.
+    """
+    problem, arrays, plan = job.problem, job.arrays, job.plan
+    begun = time.perf_counter()
+    bound = lower_bounds(problem, arrays)
+    observer.begin(job, bound)
+    results = plan.solver.solve(
+        problem,
+        arrays,
+        samples=plan.samples,
+        seed=plan.seed,
+        time_limit=time_limit,
+        start=job.start,
+        bound=bound,
+        callback=observer.improved,
+    )
+    seconds = (time.perf_counter() - begun) / len(job.places)
+    rows = zip(job.places, job.instances, results.choice, results.verdicts(), strict=True)
+    return {
+        place: Answer(
+            instance, choice, verdict, plan.samples, seconds, plan.seed, plan.solver.name, results.model,
+            interrupted=results.interrupted,
+        )
+        for place, instance, choice, verdict in rows
+        if verdict.feasible or not results.interrupted
+    }  # fmt: skip
+
+
+def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:
+    """Do job after job, sharing out the time that is left by numbers of instances; Ctrl-C ends it."""
+    begun = time.perf_counter()
+    left = sum(len(job.places) for job in jobs)
+    for job in jobs:
+        share = None
+        if time_limit is not None:
+            share = max(0.01, time_limit - (time.perf_counter() - begun)) * len(job.places) / left
+        left -= len(job.places)
+        answers = do(job, share, observer)
+        yield answers
+        if len(answers) < len(job.places) or any(answer.interrupted for answer in answers.values()):
+            return
+
+
+def in_order(answers: Iterator[dict[int, Answer]]) -> Iterator[tuple[int, Answer]]:
+    """Yield answers with their places in the order of the input, each as soon as all before it are there."""
+    waiting: dict[int, Answer] = {}
+    following = 0
+    for fresh in answers:
+        waiting.update(fresh)
+        while following in waiting:
+            yield following, waiting.pop(following)
+            following += 1
+    # after an interruption some places stay empty; what was found is still worth having
+    for place in sorted(waiting):
+        yield place, waiting[place]
+
+
+def _say_what_is_new(solver: Solver, instances: Sequence[Instance], arrays: Arrays, observer: Observer) -> None:
+    """Say in one line where instances are outside what the solver's model knows."""
+    said = solver.unfamiliar(instances[0].problem, arrays)
+    names = [instance.name for instance, words in zip(instances, said, strict=True) if words is not None]
+    if names:
+        what = next(words for words in said if words is not None)
+        others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        observer.note(f"{names[0]}{others} is new to the model '{solver.model_name}': {what}")

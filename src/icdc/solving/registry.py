@@ -1,0 +1,119 @@
+"""Every solver by name: `make_solver("ga:iterations=500")`. Nothing is imported before it is asked for."""
+
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+from ..problems.registry import import_class
+from .solver import Solver
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a solver lives and what it is for, known without importing it."""
+
+    path: str
+    problems: str
+    summary: str
+    extra: str | None = None
+
+
+SOLVERS: dict[str, Entry] = {
+    "icdc": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model"),
+    "matnet": Entry("icdc.baselines.matnet:MatNetSolver", "any trained", "MatNet, a learned pointer network"),
+    "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
+    "cpsat": Entry("icdc.baselines.cpsat:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
+    "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),
+    "scip": Entry("icdc.baselines.mip:Scip", "pmsp, tours", "the paper's MIP through SCIP, exact", "exact"),
+    "cplex": Entry("icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"),
+    "branch": Entry("icdc.baselines.assignment:BranchAndBound", "tours", "branch and bound on assignments, exact"),
+    "dp": Entry("icdc.baselines.dynamic_programming:DynamicProgram", "pmsp", "dynamic programming over loads, exact"),
+    "sjf": Entry(
+        "icdc.baselines.heuristics:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"
+    ),
+    "ect": Entry("icdc.baselines.heuristics:EarliestCompletion", "pmsp", "list scheduling by earliest completion"),
+    "lpt": Entry("icdc.baselines.heuristics:LongestFirst", "pmsp", "longest jobs first, each to earliest completion"),
+    "ga": Entry("icdc.baselines.metaheuristics:GeneticAlgorithm", "pmsp", "genetic algorithm"),
+    "pso": Entry("icdc.baselines.metaheuristics:ParticleSwarm", "pmsp", "particle swarm"),
+    "nn": Entry("icdc.baselines.heuristics:NearestNeighbour", "tours", "nearest neighbour"),
+    "ni": Entry("icdc.baselines.heuristics:NearestInsertion", "tours", "nearest insertion"),
+    "fi": Entry("icdc.baselines.heuristics:FurthestInsertion", "tours", "furthest insertion"),
+    "patching": Entry(
+        "icdc.baselines.assignment:AssignmentPatching", "tours", "assignment, its cycles patched into a tour"
+    ),
+    "lkh": Entry("icdc.baselines.tour_engines:Lkh", "tours", "LKH-3 through elkai (non-commercial licence)", "lkh"),
+    "pyvrp": Entry("icdc.baselines.tour_engines:PyVrp", "tours", "PyVRP, iterated local search", "pyvrp"),
+    "routing": Entry("icdc.baselines.tour_engines:Routing", "tours", "OR-Tools routing, guided local search", "exact"),
+}
+
+
+def make_solver(spec: str, **options: Any) -> Solver:
+    """Return the solver that `name`, `name:key=value,key=value` or, for one of your own, `module:Class` describes.
+
+    Further keyword options are Python values and win over those in the text. An unknown name, an unknown
+    option or a value of the wrong kind is a UsageError that lists what there is; a solver whose optional
+    package is missing raises MissingExtraError with the pip line.
+    """
+    name, rest = _split(spec)
+    cls = solver_class(spec)
+    known = cls.options()
+    for part in filter(None, rest.split(",")):
+        key, equals, text = part.partition("=")
+        if not equals:
+            raise UsageError(f"solver option '{part}' of '{name}' must look like key=value")
+        _reject_unknown(name, key, known)
+        if key not in options:
+            options[key] = _read(name, key, text, known[key])
+    for key in options:
+        _reject_unknown(name, key, known)
+    return cls(**options)
+
+
+def options_of(spec: str) -> dict[str, Any]:
+    """Return the options of the solver that a text describes: the type of each, by name."""
+    return solver_class(spec).options()
+
+
+def solver_class(spec: str) -> type[Solver]:
+    """Return the class of the solver that a text describes; see `make_solver`."""
+    name = _split(spec)[0]
+    if name not in SOLVERS and ":" not in name:
+        raise UsageError(f"unknown solver '{name}'; choose one of {', '.join(SOLVERS)}, or module:Class for your own")
+    return import_class(SOLVERS[name].path if name in SOLVERS else name, Solver, "solver")  # type: ignore[type-abstract]
+
+
+def _split(spec: str) -> tuple[str, str]:
+    """Return the name, or `module:Class`, and the options of a text."""
+    name, _, rest = spec.partition(":")
+    if name in SOLVERS or not rest:
+        return name, rest
+    cls, _, options = rest.partition(":")
+    return f"{name}:{cls}", options
+
+
+def _reject_unknown(name: str, key: str, known: dict[str, Any]) -> None:
+    if key not in known:
+        valid = f"choose from {', '.join(known)}" if known else "it has none"
+        raise UsageError(f"solver '{name}' has no option '{key}'; {valid}")
+
+
+def _read(name: str, key: str, text: str, kind: Any) -> Any:
+    """Read the text of an option as the type its solver declares."""
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        if text.lower() == "none" and type(None) in typing.get_args(kind):
+            return None
+        kind = next(member for member in typing.get_args(kind) if member is not type(None))
+    if kind is bool:
+        if text.lower() in ("true", "yes", "1", "false", "no", "0"):
+            return text.lower() in ("true", "yes", "1")
+    elif kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    else:
+        return text
+    wanted = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+    raise UsageError(f"option '{key}' of solver '{name}' must be {wanted}, got '{text}'")

@@ -1,0 +1,144 @@
+"""Presets and TOML files: how they are found, how they extend one another, and how they become a configuration."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from ..errors import InputError, UsageError
+from .config import Config
+
+FOLDER = Path(str(files("icdc") / "training" / "presets"))
+
+
+def presets() -> dict[str, str]:
+    """Return the names of the presets, in order, each with one line that says what it trains."""
+    return {path.stem: _first_comment(path) for path in sorted(FOLDER.glob("*.toml"), key=lambda path: path.stem)}
+
+
+def read_settings(source: str, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Read a preset by its name or a TOML file by its path, with all that it extends, as nested dictionaries.
+
+    Parameters
+    ----------
+    source : the name of a preset, or the path of a file that ends in .toml.
+    overrides : see `with_overrides`.
+    """
+    return with_overrides(_with_what_it_extends(_path_of(source), []), overrides or {})
+
+
+def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with changes such as {"cloning.batch": 256} or {"cloning": {"batch": 256}}.
+
+    What they do not name stays.
+    """
+    values = dict(values)
+    for key, value in overrides.items():
+        *tables, last = key.split(".")
+        change: dict[str, Any] = {last: value}
+        for table in reversed(tables):
+            change = {table: change}
+        values = _merged(values, change)
+    return values
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Read `key=value`, the value as TOML writes it; a bare word is a string."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise UsageError(f"'{text}' is not of the form key=value")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value
+
+
+def build_config(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """Build the configuration of a method from nested dictionaries; unknown keys and wrong types are errors."""
+    config: Config = _build(kind, values, "")
+    return config
+
+
+def _first_comment(path: Path) -> str:
+    return path.read_text().partition("\n")[0].lstrip("# ")
+
+
+def _path_of(source: str, beside: Path | None = None) -> Path:
+    """Return the file of a preset's name or of a path, which is relative to the folder `beside`."""
+    if source.endswith(".toml"):
+        return (beside or Path()) / source
+    if source in presets():
+        return FOLDER / f"{source}.toml"
+    raise UsageError(f"unknown preset '{source}'; choose {', '.join(presets())}, or give a .toml file")
+
+
+def _with_what_it_extends(path: Path, below: list[Path]) -> dict[str, Any]:
+    """Read a file on top of the one that its key `extends` names; `below` are the files that extend this one."""
+    if path.resolve() in below:
+        circle = [*below[below.index(path.resolve()) :], path]
+        raise UsageError(f"settings extend each other in a circle: {' → '.join(file.name for file in circle)}")
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from error
+    extended = values.pop("extends", None)
+    if extended is None:
+        return values
+    if not isinstance(extended, str):
+        raise UsageError(f"{path}: 'extends' must be the name of a preset or the path of a .toml file")
+    return _merged(_with_what_it_extends(_path_of(extended, path.parent), [*below, path.resolve()]), values)
+
+
+def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested dictionaries with changes; a table changes only what it names."""
+    merged = dict(values)
+    for name, value in changes.items():
+        old = merged.get(name)
+        if isinstance(value, Mapping):
+            merged[name] = _merged(old if isinstance(old, Mapping) else {}, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _build(cls: Any, values: Mapping[str, Any], where: str) -> Any:
+    """Build a (nested) dataclass from a mapping, checking names and types on the way."""
+    known = {f.name: f for f in dataclasses.fields(cls)}
+    hints = get_type_hints(cls)
+    default = cls()
+    built = {}
+    for name, value in values.items():
+        full = f"{where}{name}"
+        if name not in known:
+            raise UsageError(f"unknown setting '{full}'; there are {', '.join(known)}")
+        kind = hints[name]
+        if dataclasses.is_dataclass(kind):
+            if not isinstance(value, Mapping):
+                raise UsageError(f"'{full}' must be a table of settings")
+            # a partial table changes only what it names, on top of this place's own defaults
+            built[name] = _build(kind, _merged(dataclasses.asdict(getattr(default, name)), value), f"{full}.")
+        else:
+            built[name] = _converted(kind, value, full)
+    return dataclasses.replace(default, **built)
+
+
+def _converted(kind: Any, value: Any, name: str) -> Any:
+    """Return a value as the type of its setting, or raise with a clear sentence."""
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise UsageError(f"'{name}' must be a list, for example [[20]]")
+        inner = get_args(kind)[0]
+        return tuple(_converted(inner, item, name) for item in value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind in (bool, int, float, str):
+        if type(value) is not kind:
+            raise UsageError(f"'{name}' must be of type {kind.__name__}, got {value!r}")
+        return value
+    if value not in get_args(kind):
+        raise UsageError(f"'{name}' must be one of {', '.join(map(str, get_args(kind)))}, got {value!r}")
+    return value

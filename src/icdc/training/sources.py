@@ -1,0 +1,124 @@
+"""Where instances come from, and solutions with them: a problem's own generator, or a given set.
+
+A source draws one batch of instances of one size after the other. What the problem generates has no solutions, and
+neither has the set of somebody who fine-tunes; a set with solutions is what supervision learns from.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..io.dataset import read_dataset
+from ..kernels import Noise
+from ..problems.contract import Problem, Size, to_tensors
+from ..problems.registry import problem_path
+
+EXAMPLES = 128_000
+"""How many solved examples the paper's supervised baselines learn from."""
+
+FreshNoise = Callable[[int], Noise]
+"""Returns new noise for so many items; see `Weights.noise`."""
+
+
+class Batch(NamedTuple):
+    """B instances, named tensors with leading axis B, and a solution (B, rows) of each where the source has them."""
+
+    instances: dict[str, Tensor]
+    solutions: Tensor | None = None
+
+
+class Source(ABC):
+    """Draws instances of one size.
+
+    Attributes
+    ----------
+    on_device : whether a draw needs nothing of the host, so that it can be part of a CUDA graph.
+    rng : what it draws with on the host; a resumed run goes on from its state.
+    """
+
+    on_device: bool = True
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    @abstractmethod
+    def draw(self, count: int) -> Batch:
+        """Return `count` instances."""
+
+
+class Generated(Source):
+    """New instances from the problem's own generator: on the device where it has one there, else on the host."""
+
+    def __init__(
+        self, problem: Problem, size: Size, noise: FreshNoise, rng: np.random.Generator, device: torch.device
+    ) -> None:
+        super().__init__(rng)
+        self.problem, self.size, self.noise, self.device = problem, size, noise, device
+        self.on_device = problem.sample_on_device(size, noise(1)) is not None
+
+    def draw(self, count: int) -> Batch:
+        """Return `count` new instances."""
+        if self.on_device:
+            drawn = self.problem.sample_on_device(self.size, self.noise(count))
+            assert drawn is not None
+            return Batch(drawn)
+        return Batch(to_tensors(self.problem.sample(count, self.size, self.rng), self.device))
+
+
+class GivenSet(Source):
+    """The instances of a given set, with their solutions where there are some; drawn with replacement."""
+
+    def __init__(self, given: Batch, noise: FreshNoise, rng: np.random.Generator) -> None:
+        super().__init__(rng)
+        self.given, self.noise = given, noise
+
+    def draw(self, count: int) -> Batch:
+        """Return `count` instances of the set, each with its own solution."""
+        instances, solutions = self.given
+        pick = self.noise(count).integers(len(next(iter(instances.values()))))
+        drawn = {name: tensor[pick] for name, tensor in instances.items()}
+        return Batch(drawn, None if solutions is None else solutions[pick])
+
+
+def read_examples(path: str, problem: Problem, size: Size, device: torch.device) -> Batch:
+    """Return the instances of a dataset and their solutions, as `icdc generate --reference` writes it, checked."""
+    command = examples_command(problem, size, path)
+    if not Path(path).exists():
+        raise InputError(f"there are no solved examples in '{path}'; make them with: {command}")
+    dataset = read_dataset(path, problem)
+    if dataset.choice is None:
+        raise InputError(f"'{path}' holds no solutions; make them with: {command}")
+    found = tuple(problem.size(dataset.arrays))
+    if found != tuple(size):
+        raise InputError(f"the examples in '{path}' are of size {list(found)}, the run learns {list(size)}")
+    instances = to_tensors(dataset.arrays, device)
+    solutions = torch.from_numpy(dataset.choice).to(device)
+    feasible = problem.feasible(instances, solutions[:, None]).squeeze(1)
+    if not bool(feasible.all()):
+        raise InputError(f"'{path}': the solution of instance {int(feasible.int().argmin())} is not feasible")
+    return Batch(instances, solutions)
+
+
+def examples_command(problem: Problem, size: Size, path: str) -> str:
+    """Return the command that makes solved examples; stopped and called again, it goes on where it was."""
+    dimensions = "x".join(map(str, size))
+    return (
+        f"icdc generate {problem_path(problem)} --size {dimensions} --count {EXAMPLES} --seed 1 "
+        f"--reference {_exact_solver(problem, size)} --without-instances --out {path}"
+    )
+
+
+def _exact_solver(problem: Problem, size: Size) -> str:
+    """Return the exact solver that is done with so many examples soonest."""
+    if problem.structure == "tour":
+        return "branch"
+    # the tables of dynamic programming grow with the makespan to the power of the machines
+    if problem.structure == "makespan" and size[1] <= 5 and size[0] * size[1] <= 200:
+        return "dp"
+    return "cpsat"

@@ -1,0 +1,500 @@
+"""The reverse process and refinement: feasible, reproducible, never worse, independent of company."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from icdc.diffusion.process import Diffusion, DiffusionConfig, strided_times
+from icdc.diffusion.sampler import Predict, SamplingOptions, Step, best_of, generate, refine
+from icdc.errors import UsageError
+from icdc.kernels import Noise, fold, root_key
+from icdc.models.diffusion import Model, ModelConfig
+from icdc.networks.network import NetworkConfig
+from icdc.problems.atsp import Atsp
+from icdc.problems.contract import Instances, Problem, one_hot, to_tensors
+from icdc.problems.pmsp import Pmsp
+from icdc.problems.task import Task
+
+ATSP, PMSP = Atsp(), Pmsp()
+DIFFUSION = Diffusion(DiffusionConfig(8))
+WAYS = [
+    SamplingOptions(steps=4, reverse=reverse, order=order, decodes=decodes, keep=keep, temperature=1.0)  # type: ignore[arg-type]
+    for reverse, order, decodes, keep in itertools.product(
+        ("fresh", "posterior", "independent"), ("confidence", "rule"), (1, 3), ("chain", "last")
+    )
+]
+
+
+def instances(problem: Problem, count: int, size: tuple[int, ...]) -> dict[str, Tensor]:
+    return to_tensors(problem.sample(count, size, np.random.default_rng(1)))
+
+
+def some(batch: Instances, chosen: list[int]) -> dict[str, Tensor]:
+    return {name: array[chosen] for name, array in batch.items()}
+
+
+def toy(batch: Instances, samples: int) -> Predict:
+    """A stand-in for a network: short distances and what x already says are likely; varies with t."""
+    costs = next(iter(batch.values())).float()
+    likely = -costs / costs.mean((1, 2), keepdim=True)
+
+    def predict(x: Tensor, t: Tensor) -> Tensor:
+        return likely.repeat_interleave(samples, 0) + x * (1 - t[:, None, None] / 10)
+
+    return predict
+
+
+def keys(instance_numbers: list[int], samples: int, seed: int = 0) -> Tensor:
+    """One key for each trajectory, from the seed, the instance and the trajectory's number."""
+    roots = fold(root_key(seed), torch.tensor(instance_numbers))
+    return fold(roots[:, None], torch.arange(samples)[None]).flatten()
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize(("problem", "size"), [(ATSP, (5,)), (ATSP, (2,)), (PMSP, (4, 3)), (PMSP, (1, 1))])
+def test_every_way_of_sampling_is_sound(options: SamplingOptions, problem: Problem, size: tuple[int, ...]) -> None:
+    """Solutions are feasible, costs are theirs, shapes are as promised, a chain is no worse than its end."""
+    batch = instances(problem, 3, size)
+    task = Task(problem, batch)
+    made = generate(toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), options)
+    rows, columns = problem.shape(size)
+    many = 4 * options.decodes
+    assert made.choice.shape == (3, 4, rows)
+    assert made.last_choice.shape == (3, many, rows)
+    assert made.last_first.shape == (3 * many,)
+    assert made.last_x.shape == (12, rows, columns)
+    for choice, cost in ((made.choice, made.cost), (made.last_choice, made.last_cost)):
+        assert problem.feasible(batch, choice).all()
+        assert torch.equal(problem.cost(batch, choice), cost)
+    last = made.last_cost.view(3, 4, -1).amin(2)
+    assert (made.cost <= last).all()
+    if options.keep == "last":
+        assert torch.equal(made.cost, last)
+    strides = strided_times(8, 4)
+    assert (made.last_t == strides[-2]).all()
+    choice, cost = made.best()
+    assert torch.equal(cost, made.cost.amin(1))
+    assert torch.equal(problem.cost(batch, choice[:, None])[:, 0], cost)
+
+
+def test_the_chain_keeps_more_than_its_end() -> None:
+    """On some trajectory the best solution is met before the last step, so that keeping it matters."""
+    batch = instances(ATSP, 6, (7,))
+    made = generate(toy(batch, 8), Task(ATSP, batch), DIFFUSION, Noise(keys(list(range(6)), 8)), SamplingOptions(8))
+    assert (made.cost < made.last_cost).any()
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_a_trajectory_ignores_its_company(options: SamplingOptions) -> None:
+    """Other instances, their order and the number of trajectories change nothing for this one."""
+    batch = instances(ATSP, 4, (5,))
+    whole = generate(toy(batch, 5), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1, 2, 3], 5)), options)
+    few = some(batch, [2, 0])
+    part = generate(toy(few, 2), Task(ATSP, few), DIFFUSION, Noise(keys([2, 0], 2)), options)
+    assert torch.equal(part.choice, whole.choice[[2, 0]][:, :2])
+    assert torch.equal(part.cost, whole.cost[[2, 0]][:, :2])
+
+
+def test_seeds_repeat_and_differ() -> None:
+    """The same keys give the same solutions; another seed gives others."""
+    batch = instances(ATSP, 4, (9,))
+
+    def run(seed: int) -> Tensor:
+        noise = Noise(keys([0, 1, 2, 3], 6, seed))
+        return generate(toy(batch, 6), Task(ATSP, batch), DIFFUSION, noise, SamplingOptions(4, temperature=2.0)).choice
+
+    assert torch.equal(run(0), run(0))
+    assert not torch.equal(run(0), run(1))
+
+
+@pytest.mark.parametrize(("problem", "size"), [(ATSP, (6,)), (PMSP, (8, 3))])
+def test_refinement_never_makes_it_worse(problem: Problem, size: tuple[int, ...]) -> None:
+    """From any start every round keeps or lowers every cost, and somewhere it lowers one."""
+    batch = instances(problem, 8, size)
+    task = Task(problem, batch)
+    noise = Noise(keys(list(range(8)), 3))
+    made = generate(toy(batch, 3), task, DIFFUSION, noise, SamplingOptions(1, keep="last", temperature=5.0))
+    choice, cost = made.choice[:, 0], made.cost[:, 0]
+    begin = cost
+    for level in (0.0, 0.5, 1.0):
+        new_choice, new_cost = refine(
+            toy(batch, 3), task, DIFFUSION, noise, SamplingOptions(4), choice, cost, level=level
+        )
+        assert (new_cost <= cost).all()
+        assert torch.equal(problem.cost(batch, new_choice[:, None])[:, 0], new_cost)
+        choice, cost = new_choice, new_cost
+    assert (cost < begin).any()
+
+
+@pytest.mark.parametrize(("level", "start"), [(0.0, 1), (0.3, 2), (0.7, 6), (1.0, 8)])
+@pytest.mark.parametrize("several", [False, True])
+def test_refinement_noises_to_its_level(level: float, start: int, several: bool) -> None:
+    """The network sees x_t ~ q(x_t | the solution) at t = level · T first, and then as many strides as asked for."""
+    many = 3000
+    batch = instances(ATSP, 2, (3,))
+    choice = torch.tensor([[1, 2, 0], [2, 0, 1]])
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    def predict(x: Tensor, t: Tensor) -> Tensor:
+        seen.append((x, t))
+        return torch.zeros_like(x)
+
+    given = choice[:, None].expand(-1, many, -1) if several else choice
+    cost = ATSP.cost(batch, given if several else given[:, None])
+    noise = Noise(keys([0, 1], many))
+    refine(
+        predict, Task(ATSP, batch), DIFFUSION, noise, SamplingOptions(7), given, cost if several else cost[:, 0],
+        level=level, steps=3,
+    )  # fmt: skip
+    assert [t.unique().tolist() for _, t in seen] == [[t] for t in strided_times(start, 3)[:-1]]
+    share = seen[0][0].view(2, many, 3, 3).mean(1)
+    expected = DIFFUSION.q_marginal(one_hot(choice, 3), torch.full((2,), start), 1 / 3)
+    torch.testing.assert_close(share, expected, atol=0.045, rtol=0)
+
+
+def test_solutions_are_refined_each_by_itself() -> None:
+    """Several solutions of an instance: each gets better or stays, and none is replaced by another's."""
+    batch = instances(PMSP, 6, (8, 3))
+    task, noise = Task(PMSP, batch), Noise(keys(list(range(6)), 4))
+    made = generate(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(1, keep="last", temperature=5.0))
+    choice, cost = refine(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(4), made.choice, made.cost)
+    assert (cost <= made.cost).all()
+    assert (cost < made.cost).any()
+    kept = cost == made.cost
+    assert torch.equal(choice[kept], made.choice[kept])
+    assert torch.equal(PMSP.cost(batch, choice), cost)
+
+
+def test_refinement_keeps_an_optimum() -> None:
+    """A tour nobody can beat comes back unchanged."""
+    batch = {"distances": one_hot(torch.tensor([[1, 2, 3, 0]]), 4).double() * -1 + 1}
+    best = torch.tensor([[1, 2, 3, 0]])
+    found, cost = refine(
+        toy(batch, 4),
+        Task(ATSP, batch),
+        DIFFUSION,
+        Noise(keys([0], 4)),
+        SamplingOptions(2),
+        best,
+        torch.zeros(1),
+    )
+    assert torch.equal(found, best)
+    assert cost.item() == 0
+
+
+def test_the_callback_sees_every_step() -> None:
+    """Times fall from T to the last stride, the best cost never rises, and x is what the network saw."""
+    batch = instances(ATSP, 2, (5,))
+    steps: list[Step] = []
+    made = generate(
+        toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), SamplingOptions(4),
+        callback=steps.append,
+    )  # fmt: skip
+    assert [(step.t, step.s) for step in steps] == list(itertools.pairwise(strided_times(8, 4)))
+    for before, after in itertools.pairwise(steps):
+        assert before.cost is not None
+        assert after.cost is not None
+        assert (after.cost <= before.cost).all()
+    for step in steps:
+        assert torch.equal(step.log_odds, toy(batch, 3)(step.x, torch.full((6,), step.t)))
+    assert steps[-1].cost is not None
+    assert torch.equal(steps[-1].cost, made.cost.flatten())
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize("stop_at", [1, 2])
+def test_a_callback_ends_it_early_with_an_answer(options: SamplingOptions, stop_at: int) -> None:
+    """However it samples, a trajectory that is stopped has a feasible solution."""
+    batch = instances(ATSP, 2, (5,))
+    steps: list[Step] = []
+
+    def stop(step: Step) -> bool:
+        steps.append(step)
+        return len(steps) == stop_at
+
+    made = generate(toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), options, callback=stop)
+    assert len(steps) == stop_at
+    assert ATSP.feasible(batch, made.choice).all()
+    assert torch.equal(ATSP.cost(batch, made.choice), made.cost)
+
+
+def test_a_callback_changes_nothing_it_does_not_stop() -> None:
+    """Watching is free: the same solutions with and without a callback."""
+    batch = instances(ATSP, 2, (5,))
+    for options in WAYS:
+        plain, watched = (
+            generate(toy(batch, 2), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 2)), options, callback=c)
+            for c in (None, lambda step: None)
+        )
+        assert torch.equal(plain.choice, watched.choice)
+
+
+def test_how_the_next_state_is_drawn() -> None:
+    """fresh: q(x_s | X̂_0), posterior: q(x_s | x_t, X̂_0), independent: p_θ(x_s | x_t), by shares of ones.
+
+    Elements that were 1 and those that were 0 are counted apart: over both, posterior and fresh have equal shares.
+    Midway, because x_T says next to nothing about x_s.
+    """
+    many = 6000
+    batch = instances(ATSP, 1, (3,))
+    log_odds = torch.tensor([[[-9.0, 9.0, -1.0], [-9.0, -9.0, 9.0], [9.0, 0.5, -9.0]]]).expand(many, -1, -1)
+    x = (torch.rand(many, 3, 3) < 0.4).float()
+    for reverse, temperature, warmer in (
+        ("fresh", 1e-3, 0.0),
+        ("posterior", 1e-3, 0.0),
+        ("independent", 2.0, 0.0),
+        ("independent", 0.5, 2.0),
+    ):
+        seen: list[Step] = []
+        options = SamplingOptions(2, reverse=reverse, temperature=temperature, reverse_temperature=warmer)  # type: ignore[arg-type]
+        generate(
+            lambda x, t: log_odds, Task(ATSP, batch), DIFFUSION, Noise(keys([0], many)), options,
+            x=x, start=4, callback=seen.append,
+        )  # fmt: skip
+        first, second = seen
+        clean = one_hot(torch.tensor([[1, 2, 0]]), 3).expand(many, -1, -1)
+        assert first.decoded is not None
+        assert reverse == "independent" or (first.decoded == torch.tensor([1, 2, 0])).all()
+        t, s = (torch.full((many,), v) for v in (first.t, first.s))
+        if reverse == "fresh":
+            chance = DIFFUSION.q_marginal(clean, s, 1 / 3)
+        else:
+            guess = clean if reverse == "posterior" else (log_odds / 2.0).sigmoid()
+            chance = DIFFUSION.posterior(first.x, guess, t, s, 1 / 3)
+        for value in (0.0, 1.0):
+            was = (first.x == value).float()
+            share, expected = ((was * one).sum(0) / was.sum(0) for one in (second.x, chance))
+            torch.testing.assert_close(share, expected, atol=0.05, rtol=0)
+
+
+def test_the_end_is_greedy_or_a_sample() -> None:
+    """A single last decode is the most probable one or, as REINFORCE needs, a sample of p̂; several are."""
+    many = 4000
+    batch = instances(PMSP, 1, (1, 3))
+    log_odds = torch.tensor([0.0, 1.0, -1.0])
+    expected = log_odds.softmax(0)
+
+    def shares(**changes: object) -> Tensor:
+        options = replace(SamplingOptions(1, order="rule", temperature=1.0), **changes)  # type: ignore[arg-type]
+        made = generate(
+            lambda x, t: log_odds.expand(many, 1, 3),
+            Task(PMSP, batch),
+            DIFFUSION,
+            Noise(keys([0], many)),
+            options,
+        )
+        return torch.bincount(made.last_choice.flatten(), minlength=3) / made.last_choice.numel()
+
+    assert shares().tolist() == [0, 1, 0]
+    torch.testing.assert_close(shares(greedy_end=False), expected, atol=0.03, rtol=0)
+    torch.testing.assert_close(shares(decodes=2), expected, atol=0.03, rtol=0)
+    warm = (log_odds / 3).softmax(0)
+    torch.testing.assert_close(shares(greedy_end=False, temperature=3.0), warm, atol=0.03, rtol=0)
+
+
+def test_only_the_end_is_greedy() -> None:
+    """Before the last step a solution is drawn from p̂, so that trajectories differ."""
+    many = 4000
+    log_odds = torch.tensor([0.0, 1.0, -1.0])
+    steps: list[Step] = []
+    generate(
+        lambda x, t: log_odds.expand(many, 1, 3), Task(PMSP, instances(PMSP, 1, (1, 3))), DIFFUSION,
+        Noise(keys([0], many)), SamplingOptions(2, temperature=1.0), callback=steps.append,
+    )  # fmt: skip
+    drawn, decided = (step.decoded for step in steps)
+    assert drawn is not None
+    assert decided is not None
+    share = torch.bincount(drawn.flatten(), minlength=3) / many
+    torch.testing.assert_close(share, log_odds.softmax(0), atol=0.03, rtol=0)
+    assert (decided == 1).all()
+
+
+@pytest.mark.parametrize("decodes", [1, 3])
+def test_decoding_begins_where_it_says_and_in_the_order_asked_for(decodes: int) -> None:
+    """Cold enough to be greedy: from the row told in `last_first`, any of them or row 0, or by confidence."""
+    batch = instances(ATSP, 4, (6,))
+    scores = torch.randn(4 * 5, 6, 6)
+    repeated = scores.repeat_interleave(decodes, 0)
+
+    def made(order: str, any_start: bool) -> tuple[Tensor, Tensor]:
+        options = SamplingOptions(1, order=order, any_start=any_start, decodes=decodes, temperature=1e-6)  # type: ignore[arg-type]
+        found = generate(lambda x, t: scores, Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1, 2, 3], 5)), options)
+        return found.last_choice.flatten(0, 1), found.last_first
+
+    for any_start, rows in ((True, set(range(6))), (False, {0})):
+        choice, first = made("rule", any_start)
+        assert set(first.tolist()) == rows
+        assert torch.equal(choice, ATSP.rule.follow(repeated, first))
+        assert torch.equal(made("confidence", any_start)[0], ATSP.rule.by_confidence(repeated))
+
+
+def test_a_trajectory_may_begin_anywhere() -> None:
+    """From given matrices at a given step: the network sees exactly these, at that step and its strides."""
+    batch = instances(ATSP, 2, (5,))
+    x = (torch.rand(6, 5, 5) < 0.3).float()
+    steps: list[Step] = []
+    generate(
+        toy(batch, 3), Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), SamplingOptions(3), x=x, start=6,
+        callback=steps.append,
+    )  # fmt: skip
+    assert torch.equal(steps[0].x, x)
+    assert [step.t for step in steps] == [6, 4, 2]
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_a_trajectory_keeps_the_first_of_its_best_or_its_last(options: SamplingOptions) -> None:
+    """What is kept, told from everything that was decoded; independent steps decode only where that is kept."""
+    batch = {"durations": torch.randint(1, 4, (3, 5, 2))}  # few costs, many ties
+    steps: list[Step] = []
+    made = generate(
+        toy(batch, 6), Task(PMSP, batch), DIFFUSION, Noise(keys([0, 1, 2], 6)), options, callback=steps.append
+    )
+    decoded = [step.decoded for step in steps if step.decoded is not None]
+    only_last = options.keep == "last" and options.reverse == "independent"
+    assert len(decoded) == (1 if only_last else len(steps))
+    if options.keep == "last":
+        assert torch.equal(made.choice.flatten(0, 1), decoded[-1])
+        return
+    costs = torch.stack([PMSP.cost(batch, choice.view(3, 6, 5)).flatten() for choice in decoded])
+    kept = torch.stack(decoded)[costs.argmin(0), torch.arange(18)]
+    assert (costs.sort(0).values.diff(dim=0)[0] == 0).any()  # there are ties to settle
+    assert torch.equal(made.choice.flatten(0, 1), kept)
+
+
+def test_the_best_of_a_steps_decodes_is_carried_on() -> None:
+    """Without noise, the next state is the best solution decoded from this one, though an earlier one was better."""
+
+    class Noiseless(Diffusion):
+        def q_sample(self, x0: Tensor, t: Tensor, density: float, noise: Noise) -> Tensor:
+            return x0
+
+    batch = instances(PMSP, 4, (6, 3))
+    steps: list[Step] = []
+    options = SamplingOptions(6, decodes=3, temperature=3.0)
+    process = Noiseless(DiffusionConfig(8))
+    task, noise = Task(PMSP, batch), Noise(keys([0, 1, 2, 3], 4))
+    generate(toy(batch, 4), task, process, noise, options, callback=steps.append)
+    for before, after in itertools.pairwise(steps):
+        assert before.decoded is not None
+        assert torch.equal(after.x, one_hot(before.decoded, 3))
+    assert any(not torch.equal(step.decoded, step.choice) for step in steps if step.choice is not None)
+
+
+def test_a_stopped_trajectory_ends_greedily() -> None:
+    """Stopped before it decoded anything, it takes the most probable solution of what it saw."""
+    batch = instances(ATSP, 2, (5,))
+    scores = torch.randn(6, 5, 5)
+    options = SamplingOptions(4, reverse="independent", keep="last", temperature=5.0)
+    made = generate(
+        lambda x, t: scores, Task(ATSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), options, callback=lambda step: True
+    )
+    assert torch.equal(made.choice.flatten(0, 1), ATSP.rule.by_confidence(scores))
+
+
+def test_decodes_of_a_matrix_differ() -> None:
+    """Several solutions of one matrix are as many draws, and the best of them is what the trajectory has."""
+    batch = instances(PMSP, 2, (6, 3))
+    options = SamplingOptions(1, decodes=8, temperature=5.0)
+    made = generate(toy(batch, 3), Task(PMSP, batch), DIFFUSION, Noise(keys([0, 1], 3)), options)
+    each = made.last_choice.view(6, 8, 6)
+    assert all(len(of_one.unique(dim=0)) > 4 for of_one in each)
+    assert torch.equal(made.cost, made.last_cost.view(2, 3, 8).amin(2))
+
+
+class EvenMachines(Pmsp):
+    """Only machines with an even number pass the problem's own test, though its mask permits them all."""
+
+    def mask(self, batch: Instances) -> Tensor:
+        return torch.ones_like(batch["durations"], dtype=torch.bool)
+
+    def feasible(self, batch: Instances, choice: Tensor) -> Tensor:
+        return (choice % 2 == 0).all(-1)
+
+
+def test_only_feasible_solutions_have_a_cost_where_that_is_asked_for() -> None:
+    """What fails the problem's own test never wins, however cheap."""
+    batch = {"durations": torch.tensor([[[9, 1, 5]]])}
+    choice = torch.tensor([[0], [1], [2]])
+    assert Task(EvenMachines(), batch).cost(choice).tolist() == [[9, 1, 5]]
+    assert Task(EvenMachines(), batch, only_feasible=True).cost(choice).tolist() == [[9, torch.inf, 5]]
+
+
+def test_sampling_stops_at_the_mask() -> None:
+    """What an instance forbids is never chosen, for any number of samples and decodes."""
+
+    class Half(Pmsp):
+        def mask(self, batch: Instances) -> Tensor:
+            permitted = batch["durations"] % 2 == 0
+            permitted[:, :, 0] = True
+            return permitted
+
+    problem = Half()
+    batch = instances(problem, 3, (6, 3))
+    task = Task(problem, batch)
+    for options in WAYS:
+        made = generate(toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), options)
+        allowed = problem.mask(batch)[:, None].expand(-1, 4, -1, -1).gather(3, made.choice[..., None])
+        assert allowed.all()
+    repeated = task.mask(2)
+    assert repeated is not None
+    assert torch.equal(repeated[1], problem.mask(batch)[0])
+
+
+@pytest.mark.parametrize(("encoder", "denoiser"), list(itertools.product(("edge", "dual"), ("edge", "gated"))))
+def test_a_network_samples_alike_in_any_batch(encoder: str, denoiser: str) -> None:
+    """With real weights, too, an instance's solutions are its own."""
+    network = NetworkConfig(
+        encoder=encoder,
+        denoiser=denoiser,
+        width=16,
+        heads=2,
+        edge_width=8,
+        encoder_layers=1,
+        denoiser_layers=2,
+    )  # type: ignore[arg-type]
+    model = Model(ATSP, ModelConfig(network, DiffusionConfig(8)))
+    model.network.eval()
+    batch = instances(ATSP, 4, (6,))
+    options = SamplingOptions(4, temperature=1.0)
+
+    def run(chosen: list[int], samples: int) -> Tensor:
+        part = some(batch, chosen)
+        task = Task(ATSP, part)
+        roots = fold(root_key(7), torch.tensor(chosen))
+        with torch.no_grad():
+            predict = model.predict(model.encode(task.features(), Noise(roots)), task.density)
+            return generate(predict, task, model.diffusion, Noise(keys(chosen, samples)), options).choice
+
+    whole = run([0, 1, 2, 3], 5)
+    assert torch.equal(run([3, 1], 2), whole[[3, 1]][:, :2])
+
+
+def test_best_of_takes_the_first_of_equals() -> None:
+    """The cheapest of each instance and its cost."""
+    choice = torch.arange(12).view(2, 3, 2)
+    found, cost = best_of(choice, torch.tensor([[3.0, 1.0, 1.0], [2.0, 5.0, 0.0]]))
+    assert found.tolist() == [[2, 3], [10, 11]]
+    assert cost.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"decodes": 0}, "decodes must be at least 1"),
+        ({"temperature": 0.0}, "temperature must be positive"),
+        ({"temperature": float("nan")}, "temperature must be positive"),
+        ({"reverse_temperature": -0.5}, "reverse temperature must not be negative"),
+        ({"reverse": "backward"}, "unknown reverse 'backward'"),
+        ({"order": "random"}, "unknown order 'random'"),
+        ({"keep": "all"}, "unknown keep 'all'"),
+    ],
+)
+def test_impossible_options_are_refused(changes: dict[str, object], sentence: str) -> None:
+    """Wrong options say which and why before anything runs."""
+    with pytest.raises(UsageError, match=sentence):
+        replace(SamplingOptions(), **changes)  # type: ignore[arg-type]

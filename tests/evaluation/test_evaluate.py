@@ -1,0 +1,242 @@
+"""The evaluation believes nobody: it checks and scores by itself, and goes on after an interruption."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from icdc.cli import run
+from icdc.errors import InputError, UsageError
+from icdc.evaluation.evaluate import Summary, evaluate, gap_interval, summarise
+from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.published import published
+from icdc.evaluation.report import as_csv, as_json_lines, as_markdown, as_text, plot_gap_against_time
+from icdc.io.dataset import Dataset, write_dataset
+from icdc.io.standard import standard_set
+from icdc.problems.contract import Problem
+from icdc.solving.registry import make_solver
+from icdc.solving.solver import Found, Request, Solver
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    return standard_set("pmsp-20x3").first(12)
+
+
+@dataclass
+class Scripted(Solver):
+    """A solver that returns given choices and claims that they are proven optimal."""
+
+    choice: NDArray[np.int64]
+    name = "scripted"
+    seconds: float = 0.5
+    calls: int = 0
+    device: str = "cpu"
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None if problem.name == "pmsp" else f"it cannot answer '{problem.name}'"
+
+    def search(self, request: Request) -> Found:
+        self.calls += 1
+        return Found(self.choice[: request.count], self.seconds, proven=np.ones(request.count, dtype=bool))
+
+
+def test_optimal_solutions_have_no_gap(dataset: Dataset) -> None:
+    assert dataset.choice is not None
+    row = summarise(evaluate(dataset, Scripted(dataset.choice), "scripted"))
+    assert (row.gap, row.gap_low, row.gap_high, row.symmetric_gap) == (0.0, 0.0, 0.0, 0.0)
+    assert (row.optimal, row.feasible, row.below, row.instances) == (100.0, 100.0, 0, 12)
+    assert row.seconds == pytest.approx(0.5)
+    assert row.seconds_per_instance == pytest.approx(0.5 / 12)
+
+
+def test_a_solver_s_own_cost_is_not_believed(dataset: Dataset) -> None:
+    everything_on_one_machine = np.zeros((12, 20), dtype=np.int64)
+    row = summarise(evaluate(dataset, Scripted(everything_on_one_machine), "scripted"))
+    a = float(dataset.arrays["durations"][:, :, 0].sum(1).mean())
+    assert dataset.reference is not None
+    b = float(dataset.reference.mean())
+    assert row.cost == pytest.approx(a)
+    assert row.gap == pytest.approx(100 * (a - b) / b)
+    assert row.symmetric_gap == pytest.approx(200 * (a - b) / (a + b))
+    assert row.optimal == 0.0
+
+
+def test_answers_that_are_not_feasible_are_counted_and_left_out(dataset: Dataset) -> None:
+    assert dataset.choice is not None
+    choice = dataset.choice.copy()
+    choice[3, 5], choice[7, 0] = 3, -1
+    outcomes = evaluate(dataset, Scripted(choice), "scripted")
+    assert [o.instance for o in outcomes if not o.feasible] == [3, 7]
+    assert outcomes[3].cost is None
+    row = summarise(outcomes)
+    assert row.feasible == pytest.approx(100 * 10 / 12)
+    assert row.optimal == pytest.approx(100 * 10 / 12)
+    assert row.gap == 0.0
+    nothing = summarise(evaluate(dataset, Scripted(choice * 0 - 1), "scripted"))
+    assert (nothing.cost, nothing.gap, nothing.feasible) == (None, None, 0.0)
+
+
+def test_a_cost_below_a_proven_optimum_is_reported(dataset: Dataset) -> None:
+    assert dataset.choice is not None
+    assert dataset.reference is not None
+    raised = replace(dataset, reference=dataset.reference + (np.arange(12) == 4))
+    assert summarise(evaluate(raised, Scripted(dataset.choice), "scripted")).below == 1
+
+
+def test_without_references_there_is_a_gap_to_the_bound(dataset: Dataset) -> None:
+    assert dataset.choice is not None
+    bare = replace(dataset, reference=None, proven=None)
+    row = summarise(evaluate(bare, Scripted(dataset.choice), "scripted"))
+    assert row.cost is not None
+    assert (row.gap, row.optimal, row.symmetric_gap) == (None, None, None)
+    lower = dataset.problem.lower_bound(dataset.arrays)
+    assert lower is not None
+    assert row.gap_at_most == pytest.approx(100 * (row.cost - lower.mean()) / lower.mean())
+    assert f"≤ {row.gap_at_most:.3f}" in as_text([row])
+
+
+def test_the_interval_covers_the_true_gap_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for trial in range(200):
+        reference = rng.uniform(50, 100, 80)
+        cost = reference * (1 + rng.exponential(0.05, 80))
+        low, high = gap_interval(cost, reference, resamples=400, seed=trial)
+        assert low is not None
+        assert high is not None
+        covered += low <= 5.0 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_stopped_evaluation_goes_on(dataset: Dataset, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"results.{suffix}"
+    solver = make_solver("sjf")
+    stopped = KeyboardInterrupt()
+
+    def stop(done: int, count: int) -> None:
+        if done == 8:
+            raise stopped
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(dataset, solver, "sjf", chunk=4, store=OutcomeFile(path), on_progress=stop)
+    # the machine went down in the middle of a line
+    path.write_text(path.read_text()[:-20])
+    heard: list[int] = []
+    store = OutcomeFile(path)
+    outcomes = evaluate(
+        dataset, solver, "sjf", chunk=4, store=store, on_progress=lambda done, count: heard.append(done)
+    )
+    assert heard == [7, 11, 12]
+    fresh = evaluate(dataset, solver, "sjf")
+    assert [replace(o, seconds=0.0) for o in outcomes] == [replace(o, seconds=0.0) for o in fresh]
+    again = OutcomeFile(path)
+    assert evaluate(dataset, Scripted(np.zeros((0, 0), dtype=np.int64)), "sjf", store=again) == outcomes
+
+
+def test_other_runs_on_file_are_not_taken_over(dataset: Dataset, tmp_path: Path) -> None:
+    store = OutcomeFile(tmp_path / "results.jsonl")
+    solver = Scripted(np.zeros((12, 20), dtype=np.int64))
+    for settings in ({"samples": 2}, {"seed": 1}, {"time_limit": 2.0}, {}):
+        calls = solver.calls
+        evaluate(dataset, solver, "scripted", store=store, **settings)  # type: ignore[arg-type]
+        assert solver.calls == calls + 2  # the warm-up and the run
+    evaluate(dataset, solver, "scripted", store=store)
+    assert solver.calls == 8
+
+
+def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"jsonl or a \.csv"):
+        OutcomeFile(tmp_path / "results.txt")
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(InputError, match="does not hold results"):
+        OutcomeFile(tmp_path / "other.jsonl")
+
+
+def test_a_solver_of_another_problem_is_refused(dataset: Dataset) -> None:
+    with pytest.raises(UsageError, match="cannot answer"):
+        evaluate(dataset, make_solver("nn"), "nn")
+
+
+def some_rows(dataset: Dataset) -> list[Summary]:
+    return [summarise(evaluate(dataset, make_solver(name), name)) for name in ("sjf", "random")]
+
+
+def test_tables_carry_the_same_figures(dataset: Dataset) -> None:
+    rows = some_rows(dataset)
+    assert [json.loads(line) for line in as_json_lines(rows).splitlines()] == [row.as_dict() for row in rows]
+    head, *lines = as_csv(rows).splitlines()
+    assert head.split(",") == list(rows[0].as_dict())
+    assert len(lines) == 2
+    for text in (as_text(rows, with_published=True), as_markdown(rows, with_published=True)):
+        assert f"{rows[0].gap:.3f}" in text
+        assert "11.91" in text  # the paper's figure for shortest job first
+    assert as_markdown(rows).splitlines()[1].count("---") == 12
+
+
+def test_published_figures_are_only_for_the_paper_s_settings() -> None:
+    assert published("pmsp-20x4", "ga", 1) == 7.21
+    assert published("pmsp-20x4", "ga:iterations=5", 1) is None
+    assert published("atsp-50", "icdc:steps=20", 128) == 0.113
+    assert published("atsp-30", "nn", 1) is None
+
+
+def test_the_picture_has_a_panel_for_each_set(dataset: Dataset) -> None:
+    rows = some_rows(dataset)
+    other = [replace(row, dataset="other") for row in rows]
+    panels = plot_gap_against_time(rows + other)
+    assert [panel.get_title() for panel in panels] == ["pmsp-20x3", "other"]
+    assert {line.get_label() for line in panels[0].get_lines()} == {"sjf", "random"}
+
+
+def test_the_command_puts_solvers_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, picture = tmp_path / "results.csv", tmp_path / "gaps.png"
+    arguments = ["evaluate", "pmsp-20x3", "atsp-10", "--limit", "6", "--solver", "random", "--solver", "sjf",
+                 "--solver", "cpsat", "--samples", "1,4", "--json", "--out", str(out),
+                 "--plot", str(picture)]  # fmt: skip
+    assert run(arguments) == 0
+    printed = capsys.readouterr()
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [(row["dataset"], row["solver"], row["samples"]) for row in rows] == [
+        ("pmsp-20x3", "random", 1),
+        ("pmsp-20x3", "random", 4),
+        ("pmsp-20x3", "sjf", 1),
+        ("pmsp-20x3", "cpsat", 1),
+        ("atsp-10", "random", 1),
+        ("atsp-10", "random", 4),
+        ("atsp-10", "cpsat", 1),
+    ]
+    assert all(row["gap"] == 0.0 and row["optimal"] == 100.0 for row in rows if row["solver"] == "cpsat")
+    assert "left out sjf" in printed.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert len(out.read_text().splitlines()) == 1 + 7 * 6
+
+
+def test_the_command_reads_a_file_of_one_s_own(
+    dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_dataset(tmp_path / "mine.npz", dataset)
+    assert run(["evaluate", str(tmp_path / "mine.npz"), "--solver", "sjf", "--csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("mine,sjf,1,0,12,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere", "--solver", "sjf"], 3, "the standard sets are"),
+        (["atsp-10", "--solver", "sjf"], 2, "none of the solvers"),
+        (["atsp-10", "--solver", "nn", "--samples", "x"], 2, "--samples"),
+        (["atsp-10", "--solver", "nn", "--json", "--csv"], 2, "choose one"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["evaluate", *arguments]) == code
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.out == ""

@@ -1,0 +1,93 @@
+"""Files are written whole or not at all, and what cannot be read is said in one sentence."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from icdc.errors import InputError
+from icdc.io.files import read_bytes, replacing, write_atomically
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that holds something already."""
+    path = tmp_path / "answer.txt"
+    write_atomically(path, "old")
+    return path
+
+
+def unharmed(file: Path) -> bool:
+    """Tell whether the old contents are there, and nothing beside them."""
+    return file.read_text() == "old" and list(file.parent.iterdir()) == [file]
+
+
+def test_text_and_bytes_replace_what_was_there(file: Path) -> None:
+    write_atomically(file, "né")
+    assert file.read_bytes() == "né".encode()
+    write_atomically(file, b"\xff")
+    assert file.read_bytes() == b"\xff"
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_readers_see_the_old_contents_until_the_end(file: Path) -> None:
+    with replacing(file) as opened:
+        opened.write(b"new")
+        opened.flush()
+        assert file.read_text() == "old"
+    assert file.read_text() == "new"
+
+
+def test_a_full_disk_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(InputError, match=r"answer\.txt: cannot be written \(No space left on device\)"):
+        write_atomically(file, "new")
+    assert unharmed(file)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_what_breaks_off_the_writing_is_passed_on(file: Path, error: type[BaseException]) -> None:
+    def half(file: Path) -> None:
+        with replacing(file) as opened:
+            opened.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        half(file)
+    assert unharmed(file)
+
+
+def test_folders_are_made_only_where_that_is_meant(tmp_path: Path) -> None:
+    target = tmp_path / "no" / "such" / "file"
+    with pytest.raises(InputError, match="cannot be written"):
+        write_atomically(target, b"")
+    assert list(tmp_path.iterdir()) == []
+    write_atomically(target, b"new", make_folder=True)
+    assert target.read_bytes() == b"new"
+
+
+def test_names_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("", ".", tmp_path):
+        with pytest.raises(InputError, match="cannot be written"):
+            write_atomically(name, b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_as_readable_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    write_atomically(tmp_path / "ours", b"")
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("gone", "no such file"), (".", "this is a directory"), ("a\0b", "cannot be read")]
+)
+def test_what_cannot_be_read(name: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=sentence):
+        read_bytes(name)

@@ -1,0 +1,157 @@
+"""The kernels of the means, of a whole layer and of the denoiser's ends against plain operations and gradients."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icdc import kernels
+from icdc.kernels import choosing
+from icdc.networks.denoiser import EdgeDenoiser
+from icdc.networks.edge import EdgeLayer
+from icdc.networks.encoder import Encoding
+from icdc.networks.network import NetworkConfig
+
+ON_GPU = torch.cuda.is_available() and not choosing.INTERPRETED
+DEVICE = torch.device("cuda" if ON_GPU else "cpu")
+# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
+    pytest.mark.skipif(not choosing.network_kernels_run_on(DEVICE), reason="needs a Hopper GPU, or TRITON_INTERPRET=1"),
+]
+# the interpreter computes in float32; on a GPU everything between kernels is rounded to 8 bits
+DTYPE, TOLERANCE, MEANS_TOLERANCE = (torch.bfloat16, 3e-2, 1e-2) if ON_GPU else (torch.float32, 2e-5, 1e-5)
+SHAPES = [
+    (3, 5, 7, 32),
+    (2, 20, 4, 64),
+    (1, 1, 1, 16),
+    (2, 20, 20, 64),
+    (2, 50, 50, 64),
+    (1, 70, 100, 64),
+    (2, 9, 5, 8),
+]
+SIZES = [(3, 20, 20), (2, 7, 11), (2, 20, 4), (1, 50, 50), (1, 1, 1), (1, 100, 100)]
+
+
+def shaken(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a module with no parameter at its initial value, so that each of them matters."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return module.to(DEVICE)
+
+
+def relative_error(value: Tensor, reference: Tensor) -> float:
+    value, reference = value.detach().double(), reference.detach()
+    return float((value - reference).norm() / reference.norm().clamp_min(1e-12))
+
+
+def inputs(n: int, rows: int, columns: int, width: int = 128, edge_width: int = 64) -> list[Tensor]:
+    torch.manual_seed(rows)
+    shapes = [(n, rows, width), (n, columns, width), (n, rows, columns, edge_width), (n, width)]
+    return [torch.randn(shape).to(DEVICE, DTYPE) for shape in shapes]
+
+
+def run(layer: torch.nn.Module, given: list[Tensor]) -> tuple[Tensor, ...]:
+    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=ON_GPU and given[0].dtype != torch.float64):
+        result: tuple[Tensor, ...] = layer(*given)
+        return result
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_means_and_their_gradient(shape: tuple[int, ...]) -> None:
+    edges = torch.randn(shape, device=DEVICE).to(DTYPE).requires_grad_()
+    rows, columns = kernels.relu_means(edges)
+    wide = edges.detach().double().requires_grad_()
+    true_rows, true_columns = F.relu(wide).mean(2), F.relu(wide).mean(1)
+    to_rows, to_columns = torch.randn_like(true_rows), torch.randn_like(true_columns)
+    (rows.double() * to_rows + 0.0).sum().add((columns.double() * to_columns).sum()).backward()
+    (true_rows * to_rows).sum().add((true_columns * to_columns).sum()).backward()
+    assert edges.grad is not None
+    assert wide.grad is not None
+    for value, truth in ((rows, true_rows), (columns, true_columns), (edges.grad, wide.grad)):
+        assert relative_error(value, truth) < MEANS_TOLERANCE
+
+
+def test_strided_edges_and_no_edges() -> None:
+    from icdc.kernels.triton_attention import add_means_gradient
+
+    edges = torch.randn(2, 6, 5, 32, device=DEVICE).to(DTYPE).transpose(1, 2).requires_grad_()
+    rows, columns = kernels.relu_means(edges)
+    plain = kernels.relu_means(edges.detach().contiguous())
+    assert torch.equal(rows, plain[0])
+    assert torch.equal(columns, plain[1])
+    (strided,) = torch.autograd.grad([rows, columns], edges, [rows.detach().mT.contiguous().mT, columns.detach()])
+    straight = add_means_gradient(edges.detach().contiguous(), *plain, torch.zeros_like(edges).contiguous())
+    assert torch.equal(strided, straight)
+    assert kernels.relu_means(edges[:0])[1].shape == (0, 6, 32)
+
+
+def test_gradient_joins_another() -> None:
+    from icdc.kernels.triton_attention import add_means_gradient, means
+
+    edges = torch.randn(3, 7, 5, 32, device=DEVICE).to(DTYPE)
+    rows, columns = means(edges)
+    into = torch.randn_like(edges)
+    spread = rows.double()[:, :, None] / 5 + columns.double()[:, None] / 7
+    truth = into.double() + torch.where(edges > 0, spread, 0.0)
+    assert relative_error(add_means_gradient(edges, rows, columns, into), truth) < MEANS_TOLERANCE
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_layer_without_gradients(sizes: tuple[int, int, int]) -> None:
+    layer, given = shaken(EdgeLayer(128, 8, 64)), inputs(*sizes)
+    with torch.no_grad():
+        values = run(layer, given)
+        references = run(copy.deepcopy(layer).double(), [x.double() for x in given])
+    for value, reference, before in zip(values, references, given, strict=False):
+        assert relative_error(value.double() - before.double(), reference - before.double()) < TOLERANCE
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_layer_with_gradients(sizes: tuple[int, int, int]) -> None:
+    layer, given = shaken(EdgeLayer(128, 8, 64)), inputs(*sizes)
+    wide = copy.deepcopy(layer).double()
+    seeds = [torch.randn_like(x) for x in given[:3]]
+    results = []
+    for module, tensors in ((layer, given), (wide, [x.double() for x in given])):
+        tensors = [x.detach().requires_grad_() for x in tensors]
+        values = run(module, tensors)
+        wanted = [*tensors, *module.parameters()]
+        grads = torch.autograd.grad(values, wanted, [s.to(v.dtype) for s, v in zip(seeds, values, strict=True)])
+        results.append([v.detach() for v in values] + list(grads))
+    names = ["rows", "columns", "edges", "d rows", "d columns", "d edges", "d time"]
+    names += [name for name, _ in layer.named_parameters()]
+    errors = {n: relative_error(v, r) for n, v, r in zip(names, *results, strict=True) if float(r.norm()) > 1e-9}
+    assert max(errors.values()) < TOLERANCE, errors
+
+
+@pytest.mark.parametrize("related", [True, False])
+@pytest.mark.parametrize("sizes", [(2, 20, 20), (3, 9, 4)])
+def test_denoiser_of_several_samples(sizes: tuple[int, int, int], related: bool) -> None:
+    batch, rows, columns = sizes
+    denoiser = shaken(EdgeDenoiser(NetworkConfig(denoiser_layers=2, relations_in_denoiser=related), 5))
+    first, second, edges, _ = inputs(*sizes)
+    encoding = Encoding(first, second, torch.randn(batch, rows, columns, 5, device=DEVICE), edges)
+    x = (torch.rand(3 * batch, rows, columns, device=DEVICE) < 0.2).float()
+    t = torch.randint(1, 20, (3 * batch,), device=DEVICE)
+    with torch.no_grad(), torch.autocast(DEVICE.type, torch.bfloat16, enabled=ON_GPU):
+        value = denoiser(encoding, x, t)
+        with kernels.without_triton():
+            reference = denoiser(encoding, x, t)
+    assert relative_error(value, reference.double()) < TOLERANCE
+
+
+def test_more_items_than_a_program_takes() -> None:
+    """Beyond 128 rows the mixer and the means are kernels of their own, each with its gradient."""
+    layer, given = shaken(EdgeLayer(64, 4, 32)), inputs(1, 130, 3, 64, 32)
+    results = []
+    for module, tensors in ((layer, given), (copy.deepcopy(layer).double(), [x.double() for x in given])):
+        values = run(module, tensors)
+        grads = torch.autograd.grad([value.sum() for value in values], list(module.parameters()))
+        results.append([v.detach() for v in values] + list(grads))
+    for value, reference in zip(*results, strict=True):
+        assert float(reference.norm()) < 1e-9 or relative_error(value, reference) < TOLERANCE

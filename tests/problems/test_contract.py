@@ -1,0 +1,232 @@
+"""The contract: its defaults, the structure that solvers rely on, and its helpers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from icdc.conformance import assert_conforms
+from icdc.errors import InputError
+from icdc.problems import Atsp, Instance, Navigation, OneColumnPerRow, Pmsp
+from icdc.problems.contract import (
+    Arrays,
+    Features,
+    FeatureSizes,
+    Instances,
+    Problem,
+    Size,
+    main_matrix,
+    one_hot,
+    picked,
+    to_tensors,
+    totals_by_column,
+)
+from icdc.problems.matrices import checked_matrix
+
+
+def test_arrays_keep_their_values_exactly() -> None:
+    """Integers become int64, so that costs of whole numbers stay whole; reals become float64."""
+    tensors = to_tensors(
+        {
+            "small": np.array([[200, 255]], dtype=np.uint8),
+            "large": np.array([[2**62 + 1]]),
+            "single": np.array([[0.1]], dtype=np.float32),
+            "flipped": np.arange(6).reshape(2, 3).T,
+        }
+    )
+    assert {name: tensor.dtype for name, tensor in tensors.items()} == {
+        "small": torch.int64,
+        "large": torch.int64,
+        "single": torch.float64,
+        "flipped": torch.int64,
+    }
+    assert tensors["small"].sum().item() == 455
+    assert tensors["large"].item() == 2**62 + 1
+    assert tensors["flipped"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_totals_are_what_the_rows_bring_to_their_column() -> None:
+    matrix = torch.tensor([[[1, 2], [3, 4], [5, 6]]])
+    choice = torch.tensor([[[0, 1, 0], [1, 1, 1]]])
+    assert totals_by_column(matrix, choice).tolist() == [[[6, 4], [0, 12]]]
+
+
+def test_totals_of_small_integers_do_not_wrap_around() -> None:
+    matrix = torch.full((1, 3, 1), 200, dtype=torch.uint8)
+    assert totals_by_column(matrix, torch.zeros(1, 1, 3, dtype=torch.long)).item() == 600
+
+
+def test_picked_is_the_entry_each_row_chose() -> None:
+    """matrix[b, r, choice[b, k, r]] for every instance, solution and row."""
+    matrix, choice = torch.randn(2, 3, 4), torch.randint(0, 4, (2, 5, 3))
+    found = picked(matrix, choice)
+    for b in range(2):
+        for k in range(5):
+            for r in range(3):
+                assert found[b, k, r] == matrix[b, r, choice[b, k, r]]
+
+
+def test_one_hot_has_one_1_in_each_row() -> None:
+    """The matrix of a choice, float32, with any leading axes."""
+    matrix = one_hot(torch.tensor([[2, 0], [1, 1]]), 3)
+    assert matrix.dtype == torch.float32
+    assert matrix.tolist() == [[[0, 0, 1], [1, 0, 0]], [[0, 1, 0], [0, 1, 0]]]
+    assert one_hot(torch.zeros(4, 5, 6, dtype=torch.long), 7).shape == (4, 5, 6, 7)
+
+
+def test_features_repeat_instance_by_instance() -> None:
+    """Each instance several times in a row, in every part that is there."""
+    features = Features(torch.randn(2, 3, 4, 1), rows=torch.randn(2, 3, 2))
+    twice = features.repeat(2)
+    assert torch.equal(twice.relations[1], features.relations[0])
+    assert torch.equal(twice.relations[2], features.relations[1])
+    assert twice.rows is not None
+    assert features.rows is not None
+    assert torch.equal(twice.rows[3], features.rows[1])
+    assert twice.columns is None
+    assert features.repeat(1) is features
+
+
+@pytest.mark.parametrize("problem", [Pmsp(), Atsp()])
+@pytest.mark.parametrize(
+    ("solution", "sentence"),
+    [
+        ([0, 1.5, 2], "entry 2 of the solution is 1.5, not an integer"),
+        ([0, 1, 2.0], "entry 3 of the solution is 2.0, not an integer"),
+        ([0, None, 1], "entry 2 of the solution is None, not an integer"),
+        (["0", "1"], "entry 1 of the solution is '0', not an integer"),
+        ([True, False], "entry 1 of the solution is True, not an integer"),
+        ([[0, 1]], "must be a list of integers"),
+        ([[0, 1], [2]], "must be a list of integers"),
+        ([], "must be a list of integers"),
+    ],
+)
+def test_a_solution_is_never_rounded(problem: Problem, solution: list[Any], sentence: str) -> None:
+    """What is not a list of integers is refused, and the entry is named."""
+    with pytest.raises(InputError, match=sentence):
+        problem.choice(solution)
+
+
+def test_integers_of_every_kind_make_a_solution() -> None:
+    """Lists, and what NumPy and torch make of them."""
+    for solution in ([2, 0, 1], list(np.array([2, 0, 1], dtype=np.uint8)), list(torch.tensor([2, 0, 1]))):
+        choice = Pmsp().choice(solution)
+        assert choice.dtype == np.int64
+        assert choice.tolist() == [2, 0, 1]
+
+
+def test_a_problem_must_be_filled_in() -> None:
+    """The contract itself cannot be used, and says what is missing."""
+    with pytest.raises(TypeError, match="abstract"):
+        Problem()  # type: ignore[abstract]
+
+
+class Shifts(Problem):
+    """A problem from nothing, with words of its own: nurses take shifts, at a price for each pair."""
+
+    name = "shifts"
+    arrays = ("prices",)
+    size_names = ("nurses", "shifts")
+    feature_sizes = FeatureSizes(relations=1, raw_relations=1)
+    rule = OneColumnPerRow()
+    row_words = ("nurse", "nurses")
+    column_words = ("shift", "shifts")
+
+    def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        return {"prices": rng.integers(1, 9, (count, *size))}
+
+    def size(self, arrays: Mapping[str, Any]) -> Size:
+        return tuple(arrays["prices"].shape[1:])
+
+    def shape(self, size: Size) -> tuple[int, int]:
+        return size[0], size[1]
+
+    def check(self, arrays: Mapping[str, Any]) -> Arrays:
+        return {"prices": checked_matrix(arrays["prices"], "the matrix of prices")}
+
+    def features(self, instances: Instances) -> Features:
+        prices = instances["prices"].float()
+        return Features((prices / prices.mean((1, 2), keepdim=True))[..., None])
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return picked(instances["prices"], choice).sum(-1)
+
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        return ((choice >= 0) & (choice < instances["prices"].shape[2])).all(-1)
+
+    def density(self, size: Size) -> float:
+        return 1.0 / size[1]
+
+    def violation(self, x: Tensor) -> Tensor:
+        return (x.sum(2) - 1).square().sum(1)
+
+
+PRICES = np.array([[3, 5], [4, 2], [6, 1]])
+
+
+def test_a_problem_from_nothing_conforms() -> None:
+    """What must be filled in is enough; everything else has a default that works."""
+    assert_conforms(Shifts(), (4, 3))
+
+
+def test_defaults_speak_the_problems_own_words() -> None:
+    problem, choice = Shifts(), np.array([0, 1, 1])
+    instance = Instance("ward", problem, {"prices": PRICES}, rows=("Ann", "Bo", "Cy"))
+    assert problem.objective == "objective"
+    assert problem.describe_size((3, 2)) == "shifts of 3 nurses, 2 shifts"
+    assert problem.describe_solution(instance, choice) == ["  0 1 1"]
+    named = Instance("ward", problem, {"prices": PRICES}, columns=("early", "late"))
+    assert problem.describe_solution(named, choice) == ["  early late late"]
+    assert problem.solution_header() == ("nurse", "shift")
+    assert problem.structure is None
+    assert problem.cost_matrix(instance.batch()) is None
+    assert not problem.recognises((3, 2), False)
+    assert Problem.row_words == ("row", "rows")
+    assert Problem.column_words == ("column", "columns")
+
+
+def test_the_default_picture_frames_the_choice_on_the_matrix() -> None:
+    instance = Instance("ward", Shifts(), {"prices": PRICES}, rows=("Ann", "Bo", "Cy"))
+    ax = Shifts().draw_solution(instance, np.array([0, 1, 1])).axes[0]
+    assert np.array_equal(np.asarray(ax.images[0].get_array()), PRICES)
+    frames = [(int(p.vertices[0, 1] + 0.5), int(p.vertices[0, 0] + 0.5)) for p in ax.collections[-1].get_paths()]
+    assert frames == [(0, 0), (1, 1), (2, 1)]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["Ann", "Bo", "Cy"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("shift", "nurse")
+
+
+def test_the_main_matrix_is_the_costs_or_the_first_of_the_shape() -> None:
+    class Told(Shifts):
+        def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
+            return arrays["prices"] * 10
+
+    arrays = {"weights": np.ones((1, 3)), "prices": PRICES[None], "later": PRICES[None] + 1}
+    assert np.array_equal(main_matrix(Shifts(), arrays), PRICES[None])
+    assert np.array_equal(main_matrix(Told(), arrays), 10 * PRICES[None])
+
+    class Pairs(Shifts):
+        def shape(self, size: Size) -> tuple[int, int]:
+            return size[1], size[0]
+
+    assert main_matrix(Pairs(), arrays) is None
+
+
+@pytest.mark.parametrize(("base", "structure"), [(Pmsp, "makespan"), (Atsp, "tour"), (Navigation, "tour")])
+def test_a_structure_is_lost_with_the_question_it_is_about(base: type[Problem], structure: str) -> None:
+    """A subclass that changes the question answers another one, unless it promises otherwise itself."""
+    assert base.structure == structure
+    for part in ("cost", "mask", "feasible", "cost_matrix"):
+        changed = type("Changed", (base,), {part: lambda self, *arguments: None})
+        assert changed.structure is None, part
+        assert type("Later", (changed,), {"name": "later"}).structure is None, part
+        kept = type("Kept", (base,), {part: lambda self, *arguments: None, "structure": structure})
+        assert kept.structure == structure, part
+        assert type("KeptLater", (kept,), {"name": "later"}).structure == structure, part
+        mixin = type("Mixin", (), {part: lambda self, *arguments: None})
+        assert type("Mixed", (mixin, base), {}).structure is None, part
+    same = type("Same", (base,), {"name": "same", "features": lambda self, instances: None})
+    assert same.structure == structure

@@ -1,0 +1,293 @@
+"""Feasibility-enforced generation: p̂ is a distribution over feasible solutions, and samples follow it."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from icdc.kernels import Noise, fold, root_key
+from icdc.problems.decoding import decode, log_probability, random_choice
+from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
+
+CYCLE, ROWS = HamiltonianCycle(), OneColumnPerRow()
+
+
+def noise(count: int, seed: int = 0) -> Noise:
+    return Noise(fold(root_key(seed), torch.arange(count)))
+
+
+def all_tours(size: int) -> list[list[int]]:
+    """Return the successors of every Hamiltonian cycle."""
+    tours = []
+    for rest in itertools.permutations(range(1, size)):
+        order = [0, *rest]
+        successor = [0] * size
+        for a, b in zip(order, order[1:] + order[:1], strict=True):
+            successor[a] = b
+        tours.append(successor)
+    return tours
+
+
+def probability_along(log_odds: list[list[float]], successor: list[int], first: int) -> float:
+    """p̂ of a tour by its definition: at each row, the Bernoulli product of "exactly this one", renormalised.
+
+    A row's elements are independent Bernoullis with these log-odds; given that exactly one of the allowed
+    ones is 1, and all others 0, the chance of each is compared with that of all.
+    """
+    size, city, visited, result = len(log_odds), first, {first}, 1.0
+    for turn in range(size):
+        allowed = [first] if turn == size - 1 else [c for c in range(size) if c not in visited]
+        ones = [1 / (1 + math.exp(-v)) for v in log_odds[city]]
+
+        def only(column: int, ones: list[float] = ones) -> float:
+            return math.prod(p if c == column else 1 - p for c, p in enumerate(ones))
+
+        result *= only(successor[city]) / sum(only(c) for c in allowed)
+        city = successor[city]
+        visited.add(city)
+    return result
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_tours_have_total_probability_one_from_every_city(size: int) -> None:
+    """Σ p̂ over all tours is 1 whichever city decides first, and each is the product of its decisions."""
+    tours = torch.tensor(all_tours(size))
+    log_odds = torch.randn(1, size, size) * 2
+    for first in range(size):
+        start = torch.full((len(tours),), first)
+        p = log_probability(CYCLE, log_odds.expand(len(tours), -1, -1), tours, start).exp()
+        assert p.sum().item() == pytest.approx(1, abs=1e-5)
+        for tour, chance in zip(tours.tolist(), p.tolist(), strict=True):
+            assert chance == pytest.approx(probability_along(log_odds[0].tolist(), tour, first), rel=1e-4)
+
+
+@pytest.mark.parametrize(("jobs", "machines"), [(1, 1), (1, 4), (3, 1), (4, 3)])
+def test_assignments_have_total_probability_one(jobs: int, machines: int) -> None:
+    """Σ p̂ over all assignments is 1, with and without a mask; a forbidden one has no probability."""
+    choices = torch.tensor(list(itertools.product(range(machines), repeat=jobs)))
+    log_odds = (torch.randn(1, jobs, machines) * 2).expand(len(choices), -1, -1)
+    assert log_probability(ROWS, log_odds, choices).exp().sum().item() == pytest.approx(1, abs=1e-5)
+    mask = torch.rand(1, jobs, machines) < 0.5
+    mask[:, torch.arange(jobs), torch.arange(jobs) % machines] = True
+    p = log_probability(ROWS, log_odds, choices, mask=mask.expand(len(choices), -1, -1)).exp()
+    assert p.sum().item() == pytest.approx(1, abs=1e-5)
+    permitted = mask[0][torch.arange(jobs), choices].all(1)
+    assert (p[~permitted] == 0).all()
+    assert (p[permitted] > 0).all()
+
+
+def test_masked_tours_have_total_probability_one() -> None:
+    """With forbidden steps the mass lies on the tours that the rule can build."""
+    tours = torch.tensor(all_tours(5))
+    log_odds = torch.randn(1, 5, 5).expand(len(tours), -1, -1)
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[0, 1] = mask[3, 2] = False
+    first = torch.zeros(len(tours), dtype=torch.long)
+    p = log_probability(CYCLE, log_odds, tours, first, mask.expand(len(tours), -1, -1)).exp()
+    assert p.sum().item() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "shape", "first", "masked"),
+    [(CYCLE, (5, 5), 2, False), (CYCLE, (4, 4), 0, True), (ROWS, (3, 3), 0, False), (ROWS, (4, 2), 0, True)],
+)
+def test_samples_follow_p_hat_and_are_feasible(rule: Rule, shape: tuple[int, int], first: int, masked: bool) -> None:
+    """10,000 samples: all feasible, frequencies within a chi-square of exp(log p̂)."""
+    rows, columns = shape
+    count = 10000
+    mask = None
+    if masked:
+        mask = torch.ones(rows, columns, dtype=torch.bool)
+        mask[1, 0] = False
+    log_odds = torch.randn(1, rows, columns)
+    start = torch.full((count,), first)
+    spread = None if mask is None else mask.expand(count, -1, -1)
+    drawn = decode(rule, log_odds.expand(count, -1, -1), noise=noise(count), first=start, mask=spread)
+    if rule is CYCLE:
+        known = all_tours(rows)
+    else:
+        known = [list(c) for c in itertools.product(range(columns), repeat=rows)]
+    choices = torch.tensor(known)
+    few = None if mask is None else mask.expand(len(choices), -1, -1)
+    p = log_probability(rule, log_odds.expand(len(choices), -1, -1), choices, start[: len(choices)], few).exp()
+    number = {tuple(c): i for i, c in enumerate(known)}
+    counts = torch.zeros(len(known))
+    for choice in drawn.tolist():
+        counts[number[tuple(choice)]] += 1  # a KeyError here is an infeasible sample
+    if mask is not None and rule is ROWS:
+        assert mask[torch.arange(rows), drawn].all()
+    expected = p * count
+    common = expected > 5
+    statistic = ((counts - expected)[common] ** 2 / expected[common]).sum().item()
+    freedom = max(int(common.sum()) - 1, 1)
+    assert statistic < freedom + 4.5 * math.sqrt(2 * freedom)
+    assert counts[~common].sum() < expected[~common].sum() + 5 * math.sqrt(expected[~common].sum() + 1)
+
+
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+@pytest.mark.parametrize("size", [2, 3, 9])
+def test_ten_thousand_samples_are_tours(order: str, size: int) -> None:
+    """Every sample is one cycle, in both orders, at low and high temperature."""
+    count = 10000
+    log_odds = torch.randn(count, size, size) * 5
+    for temperature in (0.05, 1.0, 20.0):
+        drawn = decode(CYCLE, log_odds, order=order, temperature=temperature, noise=noise(count))
+        city, visits = torch.zeros(count, 1, dtype=torch.long), torch.zeros(count, size)
+        for _ in range(size):
+            city = drawn.gather(1, city)
+            visits.scatter_add_(1, city, torch.ones(count, 1))
+        assert (visits == 1).all()
+
+
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+@pytest.mark.parametrize("temperature", [1e-12, 1e-6])
+def test_a_tiny_temperature_is_greedy_decoding(order: str, temperature: float) -> None:
+    """As the temperature falls sampling becomes greedy, and stays feasible all the way down."""
+    log_odds = torch.randn(50, 6, 6) * 4 - 8
+    greedy = decode(CYCLE, log_odds, order=order)
+    assert torch.equal(decode(CYCLE, log_odds, order=order, temperature=temperature, noise=noise(50)), greedy)
+
+
+def test_temperature_flattens() -> None:
+    """At temperature τ a row is drawn with probabilities softmax(log-odds / τ)."""
+    log_odds = torch.tensor([[[0.0, 1.0, 2.0]]]).expand(20000, -1, -1)
+    for temperature in (0.5, 3.0):
+        drawn = decode(ROWS, log_odds, temperature=temperature, noise=noise(20000))
+        share = torch.bincount(drawn.flatten(), minlength=3) / 20000
+        torch.testing.assert_close(share, (log_odds[0, 0] / temperature).softmax(0), atol=0.015, rtol=0)
+
+
+def test_greedy_decoding_needs_no_noise_and_ignores_temperature() -> None:
+    """Without noise the most probable decisions are taken, whatever the temperature."""
+    log_odds = torch.randn(20, 5, 5)
+    once = decode(CYCLE, log_odds)
+    assert torch.equal(once, decode(CYCLE, log_odds, temperature=7.0))
+    assert torch.equal(once, CYCLE.follow(log_odds, torch.zeros(20, dtype=torch.long)))
+    assert torch.equal(decode(CYCLE, log_odds, order="confidence"), CYCLE.by_confidence(log_odds))
+
+
+@pytest.mark.parametrize("rule", [CYCLE, ROWS])
+def test_gradient_of_log_p_hat(rule: Rule) -> None:
+    """∇ log p̂ agrees with finite differences, so it is what REINFORCE needs."""
+    log_odds = torch.randn(2, 4, 4)
+    first = torch.tensor([1, 3])
+    choice = decode(rule, log_odds, noise=noise(2), first=first)
+    variable = log_odds.clone().requires_grad_()
+    log_probability(rule, variable, choice, first).sum().backward()
+    assert variable.grad is not None
+    for i, j in itertools.product(range(4), repeat=2):
+        bump = torch.zeros(4, 4)
+        bump[i, j] = 0.05
+        up, down = (log_probability(rule, log_odds + s * bump, choice, first) for s in (1, -1))
+        torch.testing.assert_close(variable.grad[:, i, j], (up - down) / 0.1, atol=2e-3, rtol=0)
+
+
+def test_expected_score_is_zero() -> None:
+    """Σ p̂ ∇ log p̂ = 0: the gradient of a constant, exactly, over all tours of four cities."""
+    tours = torch.tensor(all_tours(4))
+    log_odds = torch.randn(1, 4, 4, requires_grad=True)
+    log_p = log_probability(CYCLE, log_odds.expand(len(tours), -1, -1), tours)
+    (log_p.detach().exp() * log_p).sum().backward()
+    assert log_odds.grad is not None
+    assert log_odds.grad.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(("rule", "shape"), [(CYCLE, (5, 5)), (ROWS, (3, 3))])
+def test_random_choices_are_uniform(rule: Rule, shape: tuple[int, int]) -> None:
+    """q(X_0): every feasible solution comes equally often."""
+    count = 12000
+    drawn = random_choice(rule, shape, noise(count))
+    known = all_tours(shape[0]) if rule is CYCLE else [list(c) for c in itertools.product(range(3), repeat=3)]
+    counts = {tuple(c): 0 for c in known}
+    for choice in drawn.tolist():
+        counts[tuple(choice)] += 1
+    expected = count / len(known)
+    statistic = sum((c - expected) ** 2 / expected for c in counts.values())
+    assert statistic < len(known) + 4.5 * math.sqrt(2 * len(known))
+
+
+def test_random_choices_begin_at_any_row() -> None:
+    """Where a mask makes the first row matter, all rows come first equally often."""
+    seen: list[Tensor] = []
+
+    class Watched(HamiltonianCycle):
+        def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
+            seen.append(first)
+            return super().follow(scores, first, mask)
+
+    random_choice(Watched(), (5, 5), noise(5000))
+    share = torch.bincount(seen[0], minlength=5) / 5000
+    torch.testing.assert_close(share, torch.full((5,), 0.2), atol=0.03, rtol=0)
+
+
+def test_random_choices_honour_a_mask() -> None:
+    """The prior never uses a pair the instance forbids."""
+    mask = torch.rand(300, 4, 3) < 0.5
+    mask[:, :, 1] = True
+    drawn = random_choice(ROWS, (4, 3), noise(300), mask)
+    assert mask.gather(2, drawn[:, :, None]).all()
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["rule", "confidence"]), st.integers(0, 5))
+def test_a_sample_ignores_its_batch(seed: int, order: str, index: int) -> None:
+    """What is decoded for one matrix does not depend on what is decoded beside it."""
+    log_odds = torch.randn(6, 5, 5, generator=torch.Generator().manual_seed(seed))
+    keys = fold(root_key(seed), torch.arange(6))
+    together = decode(CYCLE, log_odds, order=order, noise=Noise(keys))
+    one = slice(index, index + 1)
+    assert torch.equal(together[one], decode(CYCLE, log_odds[one], order=order, noise=Noise(keys[one])))
+
+
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("rule", [CYCLE, ROWS])
+def test_several_decodes_are_those_of_repeated_matrices(rule: Rule, noisy: bool, order: str) -> None:
+    """Each matrix serves `decodes` keys in a row, with a mask too."""
+    log_odds, first = torch.randn(3, 6, 6), torch.arange(12) % 6
+    everything = torch.ones(12, 6, 6, dtype=torch.bool)
+    repeated = log_odds.repeat_interleave(4, 0)
+    for mask in (None, everything):
+
+        def made(matrices: Tensor, decodes: int, mask: Tensor | None = mask) -> Tensor:
+            source = noise(12) if noisy else None
+            return decode(rule, matrices, order=order, noise=source, first=first, mask=mask, decodes=decodes)
+
+        assert torch.equal(made(log_odds, 4), made(repeated, 1))
+    assert torch.equal(decode(rule, log_odds, order=order, decodes=2), decode(rule, repeated[::2], order=order))
+
+
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+def test_a_mask_is_kept_in_both_orders(order: str) -> None:
+    """Only the permitted pairs are taken, though all others are far more probable."""
+    ring = torch.eye(5, dtype=torch.bool).roll(1, 1).expand(40, -1, -1)
+    log_odds = torch.randn(40, 5, 5) - 20.0 * ring
+    assert (decode(CYCLE, log_odds, order=order, noise=noise(40), mask=ring) == torch.tensor([1, 2, 3, 4, 0])).all()
+    mask = torch.rand(40, 5, 5) < 0.4
+    mask[:, :, 2] = True
+    drawn = decode(ROWS, torch.randn(40, 5, 5) - 20.0 * mask, order=order, noise=noise(40), mask=mask)
+    assert mask.gather(2, drawn[:, :, None]).all()
+
+
+def test_half_precision_log_odds_are_decoded_in_float32() -> None:
+    """bfloat16 logits from a GPU give a float32 log-probability and feasible choices."""
+    log_odds = torch.randn(4, 6, 6).bfloat16()
+    choice = decode(CYCLE, log_odds, noise=noise(4))
+    log_p = log_probability(CYCLE, log_odds, choice)
+    assert log_p.dtype == torch.float32
+    torch.testing.assert_close(log_p, log_probability(CYCLE, log_odds.float(), choice))
+
+
+def test_sampling_is_traceable_without_reading_values() -> None:
+    """decode and log p̂ run on tensors without data, so no value is ever read on the host."""
+    with torch.device("meta"):
+        log_odds, first = torch.empty(3, 5, 5), torch.empty(3, dtype=torch.long)
+        keys, mask = torch.empty(3, dtype=torch.long), torch.empty(3, 5, 5, dtype=torch.bool)
+    for rule, order in itertools.product((CYCLE, ROWS), ("rule", "confidence")):
+        for permitted in (None, mask):
+            choice: Tensor = decode(rule, log_odds, order=order, noise=Noise(keys), first=first, mask=permitted)
+            assert choice.shape == (3, 5)
+            assert log_probability(rule, log_odds, choice, first, permitted).shape == (3,)
