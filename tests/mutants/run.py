@@ -16,9 +16,9 @@ pass without the change and fail by an assertion with it; an import that breaks 
 """
 
 import argparse
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import time
 import tomllib
@@ -30,7 +30,11 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "runs", "local")
+NOT_COPIED = shutil.ignore_patterns(".*", "*.egg-info", "build", "dist", "runs", "local")
+SETTINGS = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Processes that begin with the slowest imports done."""
+PROCESSES.set_forkserver_preload(["torch", "scipy.optimize", "matplotlib", "hypothesis", "pytest"])
 LONGEST = 300.0
 """Seconds after which tests that do not end count as crashed."""
 
@@ -90,23 +94,35 @@ def run_tests(root: Path, tests: Iterable[str], change: tuple[str, str] | None =
         shutil.copytree(root, copy, ignore=NOT_COPIED)
         if change is not None:
             (copy / change[0]).write_text(change[1])
-        paths = os.pathsep.join([str(copy / "src"), str(copy)])
-        environment = {
-            **os.environ,
-            "PYTHONPATH": paths,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-            "MPLBACKEND": "Agg",
-        }
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", *tests]
-        try:
-            ended = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=LONGEST)
-        except subprocess.TimeoutExpired:
+        process = PROCESSES.Process(target=_run_pytest, args=(str(copy), str(report), list(tests)))
+        process.start()
+        process.join(LONGEST)
+        if process.is_alive():
+            process.kill()
+            process.join()
             return CRASHED
-        if ended.returncode == 0:
+        if process.exitcode == 0:
             return SURVIVED
         # 1: tests failed; anything else: they could not be collected, there are none, or pytest itself broke
-        return CAUGHT if ended.returncode == 1 and _assertion_failed(report) else CRASHED
+        return CAUGHT if process.exitcode == 1 and _assertion_failed(report) else CRASHED
+
+
+def _run_pytest(copy: str, report: str, tests: list[str]) -> None:
+    """Run tests in a project, in a process of its own that has imported nothing of it, and exit as pytest does."""
+    import pytest
+
+    paths = [str(Path(copy) / "src"), copy]
+    os.environ.update(SETTINGS, PYTHONPATH=os.pathsep.join(paths))
+    os.chdir(copy)
+    sys.path[:0] = paths
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # this file, where it was imported from the checkout
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    # plugins that were imported before cannot explain their own assertions, and need not
+    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    raise SystemExit(int(pytest.main([*options, f"--junit-xml={report}", *tests])))
 
 
 def _assertion_failed(report: Path) -> bool:
@@ -167,4 +183,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    os.environ.update(SETTINGS)  # before the first process, from which all others are made
     sys.exit(main())

@@ -153,9 +153,9 @@ def test_two_instances_are_enough() -> None:
 
 def test_it_helps_on_instances_it_was_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a model without training, since small steps show little in seconds: far better than chance can be."""
-    points = np.random.default_rng(0).random((80, 12, 2))
+    points = np.random.default_rng(0).random((80, 8, 2))
     plane = np.hypot(*(points[:, :, None] - points[:, None]).transpose(3, 0, 1, 2))
     monkeypatch.setattr("icdc.training.finetuning.LEARNING_RATE", 3e-3)
-    result = finetune(untrained("atsp"), {"distances": plane}, rounds=25, holdout=0.4, device="cpu")
+    result = finetune(untrained("atsp"), {"distances": plane}, rounds=12, holdout=0.4, device="cpu")
     assert result.improved
     assert result.change < -4 * result.uncertainty

