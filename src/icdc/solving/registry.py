@@ -23,6 +23,7 @@ class Entry:
 SOLVERS: dict[str, Entry] = {
     "icdc": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model"),
     "matnet": Entry("icdc.baselines.matnet:MatNetSolver", "any trained", "MatNet, a learned pointer network"),
+    "search": Entry("icdc.baselines.search:ClassicalSearch", "pmsp, tours", "prices, local search and proofs"),
     "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
     "cpsat": Entry("icdc.baselines.cpsat:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
     "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),

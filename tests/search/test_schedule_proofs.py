@@ -1,0 +1,108 @@
+"""Bounds and proofs for schedules against brute force."""
+
+import numpy as np
+import pytest
+
+import icdc.search.schedule_prices as schedule_prices
+from icdc.search.schedule_bound import collect, knapsack_bound
+from icdc.search.schedule_mip import restricted_mip
+from icdc.search.schedule_prices import price
+from icdc.search.schedules import construct
+from tests.search.tiny import instance, loads, optimum, random_choice
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_bounds_are_never_above_the_optimum_and_whole_for_whole_data(whole: bool) -> None:
+    better = 0
+    for seed in range(60):
+        durations, allowed = instance(seed, whole)
+        prices, best = price(durations, allowed), optimum(durations, allowed)
+        assert prices.machine.sum() == pytest.approx(1)
+        assert (prices.machine >= 0).all()
+        assert prices.bound <= best
+        assert not whole or prices.bound == int(prices.bound)
+        assert np.isinf(prices.given).any() == (allowed is not None and not allowed.all())
+        stronger = knapsack_bound(durations, prices, int(best) + 3)
+        assert prices.bound <= stronger <= best
+        better += stronger > prices.bound
+    assert better > 10 if whole else better == 0
+
+
+def test_prices_are_those_of_the_linear_program_and_columns_are_added_until_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    durations = np.random.default_rng(0).integers(1, 101, (60, 10)).astype(float)
+    whole_program = price(durations)
+    monkeypatch.setattr(schedule_prices, "_SMALL", 0)
+    monkeypatch.setattr(schedule_prices, "_COLUMNS", 2)
+    few_columns = price(durations)
+    assert few_columns.bound == pytest.approx(whole_program.bound, rel=1e-9)
+    monkeypatch.setattr(schedule_prices, "_LARGEST", 0)
+    balanced = price(durations)
+    assert balanced.fraction is None
+    assert 0.97 * whole_program.bound < balanced.bound < whole_program.bound
+
+
+def test_a_bound_just_above_a_whole_number_is_not_rounded_up() -> None:
+    # two machines alike: the optimum is exactly half the sum, whatever the order of additions
+    durations = np.repeat(np.array([[3], [3], [7], [7], [1], [1]]), 2, axis=1)
+    assert price(durations).bound == 11
+    assert price(np.array([[5, 9], [1, 1]])).bound == 5  # no job can be split
+
+
+def test_knapsacks_hold_the_best_sets_that_fit() -> None:
+    durations = np.array([[3, 9], [2, 2], [4, 2], [9, 1]])
+    usable = np.array([[True, True], [True, True], [True, True], [True, False]])
+    chosen = np.zeros(4, np.int64)
+    rewards = np.array([5, 4, 6, 100])
+    # machine 0, room 6: jobs 1 and 2 (10); machine 1: jobs 1 and 2 (10), job 3 is forbidden there
+    assert collect(durations, usable, rewards, 6, chosen) == 20
+    assert chosen.tolist() == [0, 2, 2, 0]
+    assert collect(durations, usable, rewards, 3, chosen) == 5 + 6
+    assert chosen.tolist() == [1, 0, 1, 0]
+
+
+def test_knapsack_bound_proves_what_the_linear_program_cannot() -> None:
+    durations = np.full((3, 2), 10)  # three equal jobs on two machines: 15 in fractions, 20 in truth
+    prices = price(durations)
+    assert prices.bound == 15
+    assert knapsack_bound(durations, prices, 20) == 20
+    assert knapsack_bound(durations, prices, 30) == 20  # found by halving
+    assert knapsack_bound(durations, prices, 20, seconds=0.0) == 15
+
+
+def test_mip_proofs_are_right_and_better_answers_are_schedules() -> None:
+    said, improved, incomplete = 0, 0, 0
+    for seed in range(60):
+        durations, allowed = instance(seed)
+        prices, best = price(durations, allowed), optimum(durations, allowed)
+        incumbent = construct(durations, allowed).choices[0] if seed % 2 else random_choice(seed, durations, allowed)
+        answer = restricted_mip(durations, prices, incumbent, 5.0, width=1 + seed % 3)
+        value = max(loads(durations, incumbent if answer.choice is None else answer.choice))
+        assert value == answer.makespan
+        assert answer.makespan <= max(loads(durations, incumbent))
+        if answer.choice is not None:
+            improved += 1
+            assert answer.makespan < max(loads(durations, incumbent))
+            assert allowed is None or allowed[np.arange(len(incumbent)), answer.choice].all()
+        if answer.optimal:
+            said += 1
+            assert answer.complete
+            assert answer.makespan == best
+        incomplete += not answer.complete
+        full = restricted_mip(durations, prices, incumbent, 5.0, width=3)
+        assert full.optimal
+        assert full.makespan == best
+    assert min(said, improved, incomplete) >= 10
+
+
+def test_mip_says_nothing_of_optimality_for_reals_or_out_of_time() -> None:
+    durations, _ = instance(1, whole=False)
+    answer = restricted_mip(durations, price(durations), random_choice(1, durations, None), 5.0, width=3)
+    assert answer.makespan == pytest.approx(optimum(durations, None))
+    assert not answer.optimal
+    durations = np.random.default_rng(0).integers(1, 20, (100, 20)) + np.random.default_rng(1).integers(
+        1, 101, (100, 1)
+    )
+    starts = construct(durations)
+    assert not restricted_mip(durations, starts.prices, starts.choices[0], 0.1, width=20).optimal
