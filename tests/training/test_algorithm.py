@@ -115,9 +115,9 @@ def test_weights_to_begin_with_that_are_not_there() -> None:
 
 def test_training_from_nothing_beats_chance_by_far() -> None:
     """From random weights, one decode of one trajectory gets well under a random solution's cost."""
-    model = Trainer(small("atsp", [7], rounds=30), device="cpu").run()
+    model = Trainer(small("atsp", [6], rounds=15), device="cpu").run()
     problem = model.problem
-    arrays = problem.sample(64, (7,), np.random.default_rng(5))
+    arrays = problem.sample(64, (6,), np.random.default_rng(5))
     solver = DiffusionSolver(model, steps=4, keep="last", decodes=1, device="cpu")
     random = RandomSolver().solve(problem, arrays, samples=1).cost.mean()
     assert solver.solve(problem, arrays, samples=1).cost.mean() < 0.8 * random

@@ -186,19 +186,19 @@ def _by_reward(**changes: Any) -> Any:
     values: dict[str, Any] = {
         "problem": "pmsp",
         "sizes": [[5, 2]],
-        "rounds": 30,
+        "rounds": 20,
         "model": {
             "network": {"width": 32, "heads": 4, "edge_width": 16, "encoder_layers": 1, "denoiser_layers": 2},
             "diffusion": {"steps": 4},
         },
-        "targets": {"instances": 32, "trajectories": 8},
+        "targets": {"instances": 16, "trajectories": 8},
         "memory": {"rounds": 1},
         "cloning": {"steps_first": 0, "steps_last": 0},
         "improvement": {
             "weight": 1.0, "objective": "trajectory", "until": 2.0, "per_trajectory": False,
             "sampling": {"steps": 4, "reverse": "independent", "order": "rule", "temperature": 1.0, "decodes": 1},
         },
-        "optimizer": {"learning_rate": 3e-3, "warmup_rounds": 5, "average": 0.9},
+        "optimizer": {"learning_rate": 6e-3, "warmup_rounds": 5, "average": 0.9},
     }  # fmt: skip
     for name, table in changes.items():
         values[name] = {**values[name], **table} if isinstance(table, dict) else table
@@ -211,7 +211,7 @@ def test_reward_alone_lowers_the_cost_of_small_schedules() -> None:
     costs: list[float] = []
     trainer.run(lambda progress: costs.append(progress.metrics["improvement"]), every=0.0)
     assert int(trainer.steps[0].memory.stored) == 0  # nothing was made to clone
-    assert sum(costs[-5:]) < 0.9 * sum(costs[:5])
+    assert sum(costs[-5:]) < 0.85 * sum(costs[:5])
 
 
 @pytest.mark.parametrize(

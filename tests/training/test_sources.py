@@ -61,7 +61,7 @@ def supervised(name: str, size: list[int], examples: str, **changes: Any) -> Tra
 
 def test_supervision_beats_chance_by_far(tmp_path: Path) -> None:
     examples = solved(tmp_path / "solved.npz", "pmsp", (6, 3))
-    model = Trainer(supervised("pmsp", [6, 3], examples, rounds=25), device="cpu").run()
+    model = Trainer(supervised("pmsp", [6, 3], examples, rounds=15), device="cpu").run()
     arrays = model.problem.sample(64, (6, 3), np.random.default_rng(5))
     cost = (
         DiffusionSolver(model, steps=4, keep="last", decodes=1, device="cpu").solve(model.problem, arrays).cost.mean()
