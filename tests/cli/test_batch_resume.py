@@ -112,6 +112,7 @@ def test_a_file_of_another_run_is_refused(icdc: Any, shop: Path) -> None:
     other = icdc(*command, "--seed", 1)
     assert other.code == 2
     assert f"{out}: line 1 was made with seed 0, not 1" in other.err
+    assert "instances answered" not in other.err  # nothing was, and what the file has is of another run
     text = out.read_text()
     for wrong, words in (
         (text.replace("shop.csv", "other.csv"), "which is not among these instances"),

@@ -186,3 +186,66 @@ def test_waiting_threads_sleep_from_python_too() -> None:
         environment = {"PYTHONPATH": ":".join(sys.path), **given}
         ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert ran.stdout.strip() == expected
+
+
+class Scaled(Pmsp):
+    """Schedules whose cost is scaled by a number of their own."""
+
+    def __init__(self, scale: int) -> None:
+        self.scale = scale
+
+    def cost(self, instances: Any, choice: Any) -> Any:
+        return super().cost(instances, choice) * self.scale
+
+
+def test_problems_of_one_class_with_different_values_stay_apart() -> None:
+    arrays = {"durations": np.array(EQUAL)}
+    instances = [icdc.Instance(f"times {scale}", Scaled(scale), arrays) for scale in (1, 10)]
+    assert [answer.objective for answer in icdc.solve_many(instances, solver=Fixed())] == [6, 60]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda: icdc.solve(EQUAL, solver="ect", samples=0), UsageError, "at least one sample"),
+        (lambda: icdc.solve([[1, 2], [3]], problem="pmsp"), InputError, "row 2 has 1 entries where row 1 has 2"),
+        (lambda: icdc.solve([[1, 2], [3]]), InputError, "row 2 has 1 entries where row 1 has 2"),
+        (
+            lambda: icdc.solve_many([EQUAL, EQUAL], solver="ect", starts=[[0, 1, 0], [0, 1]]),
+            InputError,
+            "the start of instance 1 makes 2 choices where it needs 3",
+        ),
+        (
+            lambda: icdc.solve(icdc.Instance("shop", Pmsp(), {"durations": np.array(EQUAL)}), problem="atsp"),
+            UsageError,
+            "shop is an instance of 'pmsp', not of 'atsp'",
+        ),
+        (lambda: icdc.make_solver("icdc:trace=3"), UsageError, "has no option 'trace'"),
+    ],
+)
+def test_mistakes_get_a_sentence(call: Callable[[], object], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+def test_a_start_survives_an_interruption() -> None:
+    class Impatient(Fixed):
+        def search(self, request: Request) -> Found:
+            raise KeyboardInterrupt
+
+    answer = icdc.solve(EQUAL, solver=Impatient(), start=[0, 1, 0])
+    assert (answer.objective, answer.interrupted) == (4, True)
+
+
+def test_a_solver_without_options_need_not_be_a_dataclass() -> None:
+    class Plain(Solver):
+        name = "plain"
+
+        def refusal(self, problem: Problem) -> str | None:
+            return None
+
+        def search(self, request: Request) -> Found:
+            return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.0)
+
+    assert Plain.options() == {}
+    assert icdc.solve(EQUAL, solver=Plain()).objective == 6

@@ -71,3 +71,23 @@ def test_a_partial_table_keeps_the_defaults_of_its_place() -> None:
 def test_mistakes_are_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         build_config(TrainingConfig, values)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"targets": {"instances": 0}}, "targets.instances must be at least 1, got 0"),
+        ({"targets": {"trajectories": 0}}, "targets.trajectories must be at least 1, got 0"),
+        ({"memory": {"rounds": 0}}, "memory.rounds must be at least 1, got 0"),
+        ({"cloning": {"batch": 0}}, "cloning.batch must be at least 1, got 0"),
+        ({"sizes": [[0]]}, "sizes must name at least one size of positive numbers"),
+        ({"seed": -1}, "the seed must not be negative, got -1"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        build_config(TrainingConfig, settings)
+
+
+def test_improvement_until_zero_never_runs() -> None:
+    assert ImprovementConfig(until=0.0).weight_at(0.0) == 0.0

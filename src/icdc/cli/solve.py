@@ -110,7 +110,7 @@ def solve(
                 watch.finished(1)
     finally:
         watch.clear()
-        if file is not None:
+        if file is not None and file.taken_up:
             print(file.summary(count), file=sys.stderr)
     if file is not None:
         infeasible = sum(not line["feasible"] for line in file.lines.values())

@@ -104,7 +104,7 @@ def reason_without_model(problem: Problem, kind: str, name: str | None) -> str |
 
 def _no_model(problem: str, kind: str) -> str:
     what = "model" if kind == "diffusion" else f"{kind} model"
-    return f"no shipped {what} solves '{problem}'; train one with icdc train, and give it: --model FILE"
+    return f"no shipped {what} solves '{problem}'; train one with icdc train, and name its file as the model"
 
 
 def path_of(name: str | os.PathLike[str]) -> Path:

@@ -33,11 +33,12 @@ class AnswersFile:
     ----------
     lines : the answers by place of their instance.
     before : how many of them were on file before.
+    taken_up : whether what was on file has been read and found to belong to this run.
     """
 
     def __init__(self, path: Path, resume: bool = False) -> None:
         self.path = path
-        self.before = 0
+        self.before, self.taken_up = 0, False
         self.lines: dict[int, Line] = {}
         if path.exists() and path.stat().st_size and not resume:
             raise UsageError(f"{path} holds answers already; go on with --resume, or choose another --out")
@@ -53,16 +54,16 @@ class AnswersFile:
             waiting.setdefault(instance.name, deque()).append(place)
         for number, line in enumerate(self._lines(), 1):
             where = f"{self.path}: line {number}"
-            for key, value in run.items():
-                if line.get(key) != value:
-                    raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")
             places = waiting.get(str(line.get("instance")))
             if not places:
                 raise InputError(f"{where} answers '{line.get('instance')}', which is not among these instances")
+            for key, value in run.items():
+                if line.get(key) != value:
+                    raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")
             place = places.popleft()
             _check(line, instances[place], where)
             self.lines[place] = line
-        self.before = len(self.lines)
+        self.before, self.taken_up = len(self.lines), True
         return set(self.lines)
 
     def append(self, answers: Mapping[int, Answer]) -> None:

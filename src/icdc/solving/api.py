@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import InfeasibleError, UsageError
+from ..errors import InfeasibleError, InputError, UsageError
 from ..models.catalogue import card_of
 from ..models.diffusion import Model
 from ..problems.contract import Problem
@@ -91,6 +92,8 @@ def _solve(
     options: Mapping[str, Any],
 ) -> list[Answer]:
     """Do what `solve` and `solve_many` promise; warnings point to who called them."""
+    if samples is not None and samples < 1:
+        raise UsageError(f"at least one sample is needed, got {samples}")
     if time_limit is not None and not time_limit > 0:
         raise UsageError(f"the time limit must be more than 0 seconds, got {time_limit:g}")
     chosen = _solver_of(solver, model, options)
@@ -102,7 +105,7 @@ def _solve(
         raise UsageError(f"there are {len(starts)} starts for {len(found)} instances")
     begins = None
     if starts is not None:
-        begins = [one.problem.choice(list(start)) for one, start in zip(found, starts, strict=True)]
+        begins = [_start_of(start, one) for one, start in zip(found, starts, strict=True)]
     observer = _Caller(callback)
     numbered = solve_instances(
         found, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer
@@ -143,14 +146,38 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
 def _instance_of(instance: Any, problem: str | Problem | None, model: Model | str | None, name: str) -> Instance:
     """Return what was given as a checked instance."""
     if isinstance(instance, Instance):
+        asked = get_problem(problem) if isinstance(problem, str) else problem
+        if asked is not None and type(asked) is not type(instance.problem):
+            raise UsageError(f"{instance.name} is an instance of '{instance.problem.name}', not of '{asked.name}'")
         return instance
     chosen = _problem_of(instance, problem, model)
     named = instance if isinstance(instance, Mapping) else {chosen.arrays[0]: instance}
     missing = [array for array in chosen.arrays if array not in named]
     if missing:
         raise UsageError(f"an instance of '{chosen.name}' needs the array '{missing[0]}'")
-    arrays = chosen.check({array: np.asarray(named[array])[None] for array in chosen.arrays})
+    arrays = chosen.check({array: _array(named[array], array)[None] for array in chosen.arrays})
     return Instance(name, chosen, {array: values[0] for array, values in arrays.items()})
+
+
+def _array(values: Any, name: str) -> NDArray[Any]:
+    """Return nested lists as an array, or say which row does not fit."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in values]
+        row = next((row for row, length in enumerate(lengths, 1) if length != lengths[0]), 1)
+        raise InputError(
+            f"'{name}' must be a matrix: row {row} has {lengths[row - 1]} entries where row 1 has {lengths[0]}"
+        ) from None
+
+
+def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
+    """Return a solution to begin from as a choice (rows,)."""
+    choice = instance.problem.choice(list(solution))
+    rows = instance.problem.shape(instance.problem.size(instance.batch()))[0]
+    if choice.shape != (rows,):
+        raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")
+    return choice
 
 
 def _problem_of(instance: Any, problem: str | Problem | None, model: Model | str | None) -> Problem:
@@ -163,7 +190,7 @@ def _problem_of(instance: Any, problem: str | Problem | None, model: Model | str
         return model.problem
     if model is not None:
         return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
-    fitting = [] if isinstance(instance, Mapping) else problems_of_matrix(np.shape(instance))
+    fitting = [] if isinstance(instance, Mapping) else problems_of_matrix(_array(instance, "the instance").shape)
     if len(fitting) == 1:
         return fitting[0]()
     raise UsageError(f"say which problem this is: problem={', '.join(map(repr, BUILT_IN))}, or one of your own")

@@ -126,7 +126,9 @@ def alike(instances: Sequence[Instance]) -> list[list[int]]:
     found: dict[Any, list[int]] = {}
     for place, instance in enumerate(instances):
         kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
-        found.setdefault((type(instance.problem), kinds), []).append(place)
+        # problems of one class are alike unless they hold something of their own
+        problem = instance.problem
+        found.setdefault((id(problem) if vars(problem) else type(problem), kinds), []).append(place)
     return list(found.values())
 
 
@@ -151,7 +153,7 @@ def plan_jobs(
         size = problem.size(arrays)
         ready = solver.prepared(problem, size, None if remote_device is None else "cpu")
         _say_what_is_new(ready, group, arrays, observer)
-        plan = Plan(ready, samples or solver.default_samples, seed)
+        plan = Plan(ready, solver.default_samples if samples is None else samples, seed)
         together = ready.together(problem, size, plan.samples, remote_device)
         for begin in range(0, len(places), together):
             part = slice(begin, begin + together)

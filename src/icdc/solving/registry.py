@@ -20,6 +20,9 @@ class Entry:
     extra: str | None = None
 
 
+PYTHON_ONLY = frozenset(["sampling", "trace"])
+"""Options that no text can hold."""
+
 SOLVERS: dict[str, Entry] = {
     "icdc": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model"),
     "matnet": Entry("icdc.baselines.matnet:MatNetSolver", "any trained", "MatNet, a learned pointer network"),
@@ -60,11 +63,12 @@ def make_solver(spec: str, **options: Any) -> Solver:
     name, rest = _split(spec)
     cls = solver_class(spec)
     known = cls.options()
+    written = {key: kind for key, kind in known.items() if key not in PYTHON_ONLY}
     for part in filter(None, rest.split(",")):
         key, equals, text = part.partition("=")
         if not equals:
             raise UsageError(f"solver option '{part}' of '{name}' must look like key=value")
-        _reject_unknown(name, key, known)
+        _reject_unknown(name, key, written)
         if key not in options:
             options[key] = _read(name, key, text, known[key])
     for key in options:

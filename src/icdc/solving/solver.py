@@ -9,7 +9,7 @@ import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -203,10 +203,12 @@ class Solver(ABC):
         try:
             found = self.search(request)
         except KeyboardInterrupt:
-            if request.last is None:
+            if request.last is not None:
+                choice = np.where(np.isfinite(request.last.cost)[:, None], request.last.choice, -1)
+            elif request.start is not None:
+                choice = request.start
+            else:
                 raise
-            reached = np.isfinite(request.last.cost)[:, None]
-            choice = np.where(reached, request.last.choice, -1)
             found = Found(choice, time.perf_counter() - began, interrupted=True)
         return self._checked(request, found)
 
@@ -242,8 +244,9 @@ class Solver(ABC):
     @classmethod
     def options(cls) -> dict[str, Any]:
         """Return the options of this solver by name, each with its type."""
-        hints = get_type_hints(cls)
-        return {option.name: hints[option.name] for option in fields(cls)}  # type: ignore[arg-type]
+        kind: Any = cls
+        hints = get_type_hints(kind)
+        return {option.name: hints[option.name] for option in fields(kind)} if is_dataclass(kind) else {}
 
     def _refuse(self, problem: Problem) -> None:
         if (reason := self.refusal(problem)) is not None:

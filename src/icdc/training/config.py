@@ -56,8 +56,10 @@ class RunConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
-        if not self.sizes or not all(self.sizes):
-            raise UsageError("sizes must name at least one size, for example [[20]]")
+        if not self.sizes or not all(self.sizes) or min(map(min, self.sizes)) < 1:
+            raise UsageError("sizes must name at least one size of positive numbers, for example [[20]]")
+        if self.seed < 0:
+            raise UsageError(f"the seed must not be negative, got {self.seed}")
         if self.rounds <= 0 and not self.time_limit > 0:
             raise UsageError("give a positive time_limit or a number of rounds")
 
@@ -156,6 +158,8 @@ class ImprovementConfig:
 
     def weight_at(self, fraction: float) -> float:
         """Return the weight of the loss when `fraction` of the run is done."""
+        if self.until <= 0:
+            return 0.0
         return self.weight * (1.0 if self.until > 1 else max(0.0, 1 - fraction / self.until))
 
 
@@ -180,6 +184,14 @@ class TrainingConfig(RunConfig):
         targets, improvement = self.targets, self.improvement
         if self.most_cells < 0:
             raise UsageError(f"most_cells must not be negative, got {self.most_cells}")
+        for name, value in (
+            ("targets.instances", targets.instances),
+            ("targets.trajectories", targets.trajectories),
+            ("memory.rounds", self.memory.rounds),
+            ("cloning.batch", self.cloning.batch),
+        ):
+            if value < 1:
+                raise UsageError(f"{name} must be at least 1, got {value}")
         if not 0 < self.memory.mixture <= 1:
             raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
         if not self.clones and not improvement.weight > 0:
