@@ -144,16 +144,16 @@ def test_descents_go_on_until_nothing_gains() -> None:
         np.testing.assert_array_equal(improve(ground, found), found)
 
 
-def test_kicks_stay_near_the_best() -> None:
-    """After many kicks the tour is far below what a descent alone reaches, and the best is what is returned."""
-    distances = family("noisy_plane", 60, 3)
-    ground = terrain(distances)
-    tour = improve(ground, random_tour(60, 0))
-    lengths = [length(distances, iterate(ground, tour, seed=1, iterations=count)) for count in (0, 300, 600, 900)]
+def test_the_best_tour_met_is_returned() -> None:
+    """Slightly longer tours are carried on, but more kicks never give a longer one."""
+    distances = family("noisy_plane", 100, 3)
+    start = construct(distances)
+    assert start is not None
+    ground = survey(start.costs, start.prices)
+    tour = improve(ground, start.successor)
+    lengths = [length(distances, iterate(ground, tour, seed=1, iterations=count)) for count in range(0, 1600, 300)]
     assert lengths == sorted(lengths, reverse=True)
-    best = length(distances, iterate(ground, tour, seed=2, iterations=3000))
-    assert lengths[-1] <= 1.02 * float(best)
-    assert best < lengths[0]
+    assert lengths[-1] < lengths[0]
 
 
 def test_forbidden_steps_are_avoided() -> None:
