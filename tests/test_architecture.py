@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": set(),
     "plots": {"errors"},
     "search": set(),
-    "problems": {"plots", "kernels", "errors"},
+    "problems": {"plots", "search", "kernels", "errors"},
     "diffusion": {"problems", "kernels", "errors"},
     "networks": {"problems", "kernels", "errors"},
     "io": {"problems", "plots", "errors"},

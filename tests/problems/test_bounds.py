@@ -5,12 +5,14 @@ from itertools import pairwise, permutations, product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from icdc.problems import bounds
 from icdc.problems.bounds import assignment_bound, scheduling_bound
 from icdc.problems.registry import get_problem
 
@@ -127,3 +129,12 @@ def test_sums_of_integers_beyond_float64_stay_below_the_optimum() -> None:
     assert int(assignment_bound(costs)[0]) <= 3 * large - 2
     small = np.full((1, 3, 3), 10**9)
     assert assignment_bound(small).tolist() == [3 * 10**9]  # while sums are exact, nothing is taken off
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_large_instances_are_priced_alone_to_the_same_bound(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    durations = np.random.default_rng(4).integers(1, 100, (3, 40, 8))
+    times = durations if whole else durations / 7
+    together = bounds.scheduling_bound(times)
+    monkeypatch.setattr(bounds, "_LARGE", 0)
+    assert bounds.scheduling_bound(times) == pytest.approx(together, rel=1e-9)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -249,3 +250,23 @@ def test_a_solver_without_options_need_not_be_a_dataclass() -> None:
 
     assert Plain.options() == {}
     assert icdc.solve(EQUAL, solver=Plain()).objective == 6
+
+
+def test_the_time_of_the_bound_counts() -> None:
+    """A limit is for everything that is done for an answer."""
+    asked: list[float | None] = []
+
+    class Bounded(Pmsp):
+        def lower_bound(self, arrays: Any) -> Any:
+            time.sleep(0.3)
+            return super().lower_bound(arrays)
+
+    class Asked(Fixed):
+        def search(self, request: Request) -> Found:
+            asked.append(request.time_limit)
+            return super().search(request)
+
+    icdc.solve(EQUAL, problem=Bounded(), solver=Asked(), time_limit=1.0)
+    (limit,) = asked
+    assert limit is not None
+    assert 0.01 <= limit <= 0.7

@@ -171,12 +171,13 @@ def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answ
     begun = time.perf_counter()
     bound = lower_bounds(problem, arrays)
     observer.begin(job, bound)
+    left = None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - begun))
     results = plan.solver.solve(
         problem,
         arrays,
         samples=plan.samples,
         seed=plan.seed,
-        time_limit=time_limit,
+        time_limit=left,
         start=job.start,
         bound=bound,
         callback=observer.improved,
