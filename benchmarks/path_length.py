@@ -16,7 +16,7 @@ changes of package
     is a folder directly under `icdc`; a module at the root is a package of its own.
 
 A path is walked once before it is counted, so that nothing is left to import. Measured so before the package was
-redesigned: 302/45/99, 189/33/71 and 144/33/48.
+redesigned: 302/45/99, 189/33/71 and 144/33/48; after it: 290/43/70, 238/35/63 and 161/32/50.
 """
 
 import argparse

@@ -33,7 +33,7 @@ def relative_error(value: Tensor, truth: Tensor) -> float:
     return float((value - truth).norm() / truth.norm().clamp_min(1e-12))
 
 
-def check(states: Tensor) -> None:
+def assert_matches_plain(states: Tensor) -> None:
     norm = make(states.shape[-1])
     states = states.detach().requires_grad_()
     exact, wide = copy.deepcopy(norm).double(), states.detach().double().requires_grad_()
@@ -51,11 +51,11 @@ def check(states: Tensor) -> None:
 def test_matches_definition(shape: tuple[int, ...]) -> None:
     torch.manual_seed(len(shape))
     states = (torch.randn(shape, device=DEVICE) * 2 + 1).to(DTYPE)
-    check(states)
+    assert_matches_plain(states)
 
 
 def test_strided_states() -> None:
-    check(torch.randn(6, 5, 64, device=DEVICE).to(DTYPE).transpose(0, 1))
+    assert_matches_plain(torch.randn(6, 5, 64, device=DEVICE).to(DTYPE).transpose(0, 1))
 
 
 def test_no_rows() -> None:

@@ -41,7 +41,7 @@ def logits(network: Network, features: Features, ids: Tensor, x: Tensor, t: Tens
         return network.denoise(network.encode(features, ids), x, t)
 
 
-def close(found: Tensor, expected: Tensor) -> None:
+def assert_close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
     assert expected.std() > 1e-4 or expected.numel() < 8  # a constant would be equivariant too
 
@@ -67,7 +67,7 @@ def test_rows_and_columns_apart(encoder: str, denoiser: str, norm: str, rows: in
         x[:, a][:, :, b],
         t,
     )
-    close(moved, plain[:, a][:, :, b])
+    assert_close(moved, plain[:, a][:, :, b])
 
 
 @pytest.mark.parametrize(("encoder", "denoiser", "norm"), KINDS)
@@ -84,7 +84,7 @@ def test_the_same_items_together(encoder: str, denoiser: str, norm: str, size: i
     both = torch.cat([order, size + order])
     plain = logits(network, Features(relations), ids, x, t)
     moved = logits(network, Features(relations[:, order][:, :, order]), ids[:, both], x[:, order][:, :, order], t)
-    close(moved, plain[:, order][:, :, order])
+    assert_close(moved, plain[:, order][:, :, order])
 
 
 @pytest.mark.parametrize(("encoder", "denoiser", "norm"), KINDS)

@@ -1,1 +1,1 @@
-"""The diffusion itself: the binary process, feasible decoding, and the sampler that joins them."""
+"""The diffusion itself: the binary process, and the sampler that runs it backwards."""
