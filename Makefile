@@ -1,7 +1,12 @@
 # Everything from a fresh clone, with only Python 3.11+ and make.
 #   make solve   install, then solve the example instances with the shipped models
 #   make test    install with the developer's tools, then lint and run the tests (what CI runs)
+#   make browser install Chromium for the tests of the page, where that is possible
+#   make screenshot take the picture of the page in docs/serving.md
 #   make mutants break the code in known ways, in a copy, and see that a test notices each
+#   make fuzz    read files written and damaged in all kinds of ways, for an hour (MINUTES=5: less)
+#   make kills   kill -9 whole commands at random moments, 50 times each, and see that nothing is lost (half an hour)
+#   make limits  seconds over the time limit and peak memory, for sizes up to 2000 cities and 2000×100 machines
 #   make lint    ruff and mypy          make format   let ruff rewrite the files
 #   make results measure every table of the paper and write the pages (QUICK=1: two instances, to see that it works)
 #   make pages   write docs/results.md, docs/models.md, the README's table and the figures from docs/results/*.csv
@@ -13,17 +18,38 @@ WORKERS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: solve test mutants lint format results pages clean
+.PHONY: solve test browser screenshot mutants fuzz kills limits lint format results pages clean
 .DEFAULT_GOAL := solve
 
 solve: $(VENV)/.installed
 	$(BIN)/icdc solve examples/atsp20.atsp examples/pmsp20x4.csv
 
-test: lint
+test: lint browser
 	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
+
+# The tests of the page need a Chromium; where none can be had they are skipped, and say so.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null 2>&1 && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  (apt-get install -y -qq chromium || (apt-get update -qq && apt-get install -y -qq chromium)) >/dev/null 2>&1 \
+	  && exit 0; fi; \
+	echo "no Chromium can be installed here: the tests of the page will be skipped"
+
+# The picture of the page in docs/serving.md.
+screenshot: $(VENV)/.installed-dev browser
+	$(BIN)/python -m experiments.screenshot
 
 mutants: $(VENV)/.installed-dev
 	$(BIN)/python tests/mutants/run.py -j $(WORKERS)
+
+fuzz: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),60)
+
+kills: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.kills --count $(or $(COUNT),50)
+
+limits: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/limits.py $(if $(QUICK),--quick)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """Check every operation's Triton kernels against plain operations on a GPU, and time both.
 
-    PYTHONPATH=src python benchmarks/kernel_check.py [--without-times] [--tune]
+    PYTHONPATH=src python benchmarks/kernel_check.py [--only descent] [--without-times] [--tune]
 
 Operations of the network run in bfloat16, under autocast as in training; the truth is the plain implementation in
 float64, and an error is ‖value − truth‖ / ‖truth‖, the largest of all outputs, or of all gradients. Random numbers and
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from descent_check import check_descent
 from torch import Tensor
 
 from icdc import kernels
@@ -124,9 +125,16 @@ def sampling_cases(device: torch.device, n: int, rows: int, columns: int, decode
         Case("follow_tours", lambda x: kernels.follow_tours(x, first, noise, decodes), (square,), share, exact=True),
         Case("join_tours, greedy", kernels.join_tours, (square,), 0.0, exact=True),
         Case("join_tours", lambda x: kernels.join_tours(x, noise, decodes), (square,), share, exact=True),
+        Case(
+            "pick_by_loads",
+            lambda x, t: kernels.pick_by_loads(x, t, noise, decodes),
+            (log_odds, durations),
+            share,
+            exact=True,
+        ),
         Case("column_totals", kernels.column_totals, (durations, choice), 0.0, exact=True),
         Case("column_totals of reals", kernels.column_totals, (durations.double() / 7, choice), 1e-12),
-    ]
+    ]  # fmt: skip
 
 
 def outputs(case: Case, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -260,6 +268,7 @@ def main() -> int:
     """Check, then time, then tune if asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without-times", action="store_true", help="check only")
+    parser.add_argument("--only", choices=["descent"], help="check local search and prices, and nothing else")
     parser.add_argument("--tune", action="store_true", help="time several launches of the mixer's kernels")
     options = parser.parse_args()
     device = torch.device("cuda", 0)
@@ -268,11 +277,12 @@ def main() -> int:
         return 2
     begin = time.perf_counter()
     print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}")
-    fine = check_all(device, torch.bfloat16, CHECKED)
+    fine = options.only == "descent" or check_all(device, torch.bfloat16, CHECKED)
+    fine &= check_descent(device, not options.without_times)
     print(
         "all limits hold" if fine else "SOME LIMITS ARE BROKEN", f"({time.perf_counter() - begin:.0f} s)\n", flush=True
     )
-    for shape in [] if options.without_times else TIMED:
+    for shape in [] if options.without_times or options.only else TIMED:
         print(f"{'operation':24} {'N×R×C':10} {'pass':8} {'ms':>9} {'plain ms':>9}")
         for case in network_cases(device, torch.bfloat16, *shape) + sampling_cases(device, *shape):
             for backward, _ in case.passes():

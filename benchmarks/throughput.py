@@ -34,7 +34,7 @@ def main() -> None:
     for name, steps in product(options.set, map(int, options.steps.split(","))):
         dataset = standard_set(name)
         dataset = dataset if options.limit is None else dataset.first(options.limit)
-        spec = f"icdc:steps={steps}"
+        spec = f"network:steps={steps}"
         solver = make_solver(spec, device=options.device)
         found = summarise(evaluate(dataset, solver, spec, samples=options.samples, chunk=len(dataset)))
         rows.append({"steps": steps, **{key: value for key, value in found.as_dict().items() if key in COLUMNS}})

@@ -65,6 +65,10 @@ class EligibleMachines(icdc.Pmsp):
         never = float(times.max()) * times.shape[1]
         return super().lower_bound({"durations": np.where(eligible > 0, times, never)})
 
+    def improve(self, instances, choice, rounds):
+        # the search for schedules, kept to the machines that may do a job
+        return icdc.improve_schedules(instances["durations"], choice, rounds, self.mask(instances))
+
     def describe_solution(self, instance, choice):
         eligible = instance.arrays["eligible"]
         lines = super().describe_solution(instance, choice)

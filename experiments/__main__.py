@@ -13,8 +13,9 @@ from typing import get_args
 
 from experiments.figures import FIGURES, draw, training_curves
 from experiments.markdown import between_marks
-from experiments.measure import Measurement, Part
+from experiments.measure import LEFT_OUT, Measurement, Part
 from experiments.models_page import models_page
+from experiments.paper_page import FILES, paper_page, take, training_panels
 from experiments.results_page import baselines_table, readme_table, results_page, training_commands
 from experiments.table import Measured, Row, read_table, write_table
 from experiments.targets import SAMPLES, TARGETS, Scope
@@ -46,6 +47,11 @@ def run(options: argparse.Namespace) -> Iterable[Path | str]:
         raise UsageError(f"unknown target '{unknown[0]}'; choose {', '.join(TARGETS)}, all, pages or missing")
     for name in (name for name in names if name in TARGETS):
         yield from make_table(name, options)
+    for text in options.take:
+        group, _, source = text.partition("=")
+        if group not in FILES or not source:
+            raise UsageError(f"'{text}' is not of the form GROUP=FOLDER with a group of {', '.join(FILES)}")
+        yield take(group, Path(source), options.out)
     if "missing" in names:
         here = [options.out / f"{name}.csv" for name in TARGETS]
         yield from training_commands(m for path in here if path.is_file() for m in read_table(path))
@@ -64,6 +70,7 @@ def make_table(name: str, options: argparse.Namespace) -> Iterable[Path]:
         runs=options.runs,
         device=options.device,
         only=options.only,
+        methods=frozenset(filter(None, options.methods.split(","))),
         warm_up=not options.quick,
         say=lambda words: print(words, file=sys.stderr, flush=True),
     )
@@ -85,8 +92,13 @@ def keep_known(measured: list[Measured], known: Sequence[Measured]) -> list[Meas
 
     So a table can be made in parts, on machines that have other models and packages.
     """
-    had = {_key(m.row): m for m in known if m.summary is not None}
-    return [had.get(_key(m.row), m) if m.summary is None else m for m in measured]
+    had = {_key(m.row): m for m in known}
+
+    def better(m: Measured) -> Measured:
+        old = had.get(_key(m.row), m)
+        return old if m.summary is None and (old.summary is not None or m.note == LEFT_OUT) else m
+
+    return [better(m) for m in measured]
 
 
 def write_pages(folder: Path, docs: Path) -> list[Path]:
@@ -96,19 +108,31 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
         write_atomically(path, text)
         written.append(path)
     written += [_write_figure(folder, name, read_table(folder / f"{name}.csv")) for name in FIGURES]
-    write_atomically(folder / "matnet-training.png", draw(training_curves(folder / "matnet-training.csv")))
-    return [*written, folder / "matnet-training.png"]
+    curves = {
+        "matnet-training": training_curves(folder / "matnet-training.csv"),
+        "paper-training": training_panels(folder),
+    }
+    for name, panels in curves.items():
+        if panels:
+            write_atomically(folder / f"{name}.png", draw(panels))
+            written.append(folder / f"{name}.png")
+    return written
 
 
 def pages(folder: Path, docs: Path) -> dict[Path, str]:
     """Return the text of every page that is generated, whole or in part, by its path."""
     cards = {name: card_of(name) for name in available()}
     parts = {
-        docs.parent / "README.md": ("results", readme_table(cards)),
+        docs.parent / "README.md": ("results", readme_table(cards, folder)),
         docs / "baselines.md": ("baselines", baselines_table(folder)),
     }
     found = {path: between_marks(path.read_text(encoding="utf-8"), *part) for path, part in parts.items()}
-    return {docs / "results.md": results_page(folder), docs / "models.md": models_page(cards, folder), **found}
+    whole = {
+        docs / "results.md": results_page(folder),
+        docs / "models.md": models_page(cards, folder),
+        docs / "paper-recipe.md": paper_page(folder),
+    }
+    return {**whole, **found}
 
 
 def _write_figure(folder: Path, name: str, rows: Sequence[Measured]) -> Path:
@@ -126,6 +150,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("targets", nargs="+", metavar="TARGET", help=f"{', '.join(TARGETS)}, all, pages or missing")
+    parser.add_argument(
+        "--take", action="append", default=[], metavar="GROUP=FOLDER",
+        help="first take over the curves that experiments.side_by_side wrote into a folder",
+    )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="two instances and few samples: does everything work?")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "docs" / "results", help="folder of the CSV files and figures"
@@ -136,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the solvers")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of training runs")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda, for models")
+    parser.add_argument("--methods", default="", help="only rows of these methods, with commas, for example random")
     parser.add_argument("--only", choices=get_args(Part), default="all", help="rows of models, or of the others")
     return parser
 

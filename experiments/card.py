@@ -39,8 +39,8 @@ KEPT = ("gap", "gap_low", "gap_high", "symmetric_gap", "optimal", "cost", "feasi
 
 def solved(model: Model, dataset: Dataset, options: str, samples: int, device: str, seed: int = 0) -> Summary:
     """Return how good a model is on a dataset with these options of the solver."""
-    solver = make_solver(f"icdc:{options}", model=model, device=device)
-    return summarise(evaluate(dataset, solver, "icdc", samples=samples, seed=seed, chunk=1000))
+    solver = make_solver(f"network:{options}", model=model, device=device)
+    return summarise(evaluate(dataset, solver, "network", samples=samples, seed=seed, chunk=1000))
 
 
 def tuned(model: Model, dataset: Dataset, samples: int, device: str, among: list[dict[str, Any]]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Measurement:
     device : "auto", "cpu" or "cuda", for learned solvers.
     only : measures rows of one kind, those with a model on a machine with a GPU, say, and the classical solvers on one
         with their packages; of the others only those appear that are in `store` already.
+    methods : measures rows of these methods alone; all, if none are named.
     warm_up : let every solver load and compile before the clock starts.
     say : hears of progress.
     """
@@ -45,6 +46,7 @@ class Measurement:
     runs: Path = Path("runs")
     device: str = "auto"
     only: Part = "all"
+    methods: frozenset[str] = frozenset()
     warm_up: bool = True
     say: Callable[[str], None] = lambda words: None
 
@@ -75,13 +77,14 @@ class Measurement:
         if path is not None:
             digest, options = digest_of(path), {"model": str(path), "device": self.device}
             advice = (
-                advised(card_of(path), STANDARD_SETS[row.dataset].size, row.samples) if solver_name == "icdc" else {}
+                advised(card_of(path), STANDARD_SETS[row.dataset].size, row.samples) if solver_name == "network" else {}
             )
             settings = options_as_text(advice | options_of(row.options))
         # a model trained again under the same name is another solver, and so is one with other advice
         label = " ".join(filter(None, [f"{solver_name}:{settings}", row.model, digest]))
         known = self.store.outcomes_of(run_of(dataset, label, samples=row.samples, seed=self.seed))
-        if len(known) < len(dataset) and self.only not in ("all", "learned" if row.model else "classical"):
+        left_out = self.only not in ("all", "learned" if row.model else "classical")
+        if len(known) < len(dataset) and (left_out or (self.methods and row.method not in self.methods)):
             return Measured(row, note=LEFT_OUT)
         outcomes = evaluate(
             dataset, make_solver(f"{solver_name}:{row.options}", **options), label, samples=row.samples, seed=self.seed,

@@ -23,7 +23,8 @@ the rest of the words are explained in [results.md](results.md), where competito
 TRAINING = """## How the models of the tables were trained
 
 All but the four above are there to be compared with and do not ship: `icdc train NAME` trains them. Seconds are those
-of all pieces together, on one H200 that was shared with other runs; *alone* is what the same rounds would take on an
+of all pieces together, on one H200 that was shared with other runs; *from random weights* adds those of the model it
+began with; *alone* is what the same rounds would take on an
 H200 of their own, where `benchmarks/round_time.py` timed one. Updates are cloning steps, or steps of the policy
 gradient."""
 
@@ -37,13 +38,24 @@ def models_page(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
     with (folder / "models.csv").open(encoding="utf-8", newline="") as file:
         trained = {line["model"]: line for line in csv.DictReader(file)}
     limits = [f"None of them is for {text}." for text in dict.fromkeys(card["not_for"] for card in cards.values())]
-    sections = [_section(name, card, trained[name]) for name, card in cards.items()]
-    headings = ["model", "seconds", "alone", "rounds", "updates", "seed", "began with", "shared the GPU with"]
-    rows = [_line(name, line) for name, line in trained.items()]
+    sections = [_section(name, card, trained[name], _whole_seconds(name, trained)) for name, card in cards.items()]
+    headings = [
+        "model",
+        "seconds",
+        "from random weights",
+        "alone",
+        "rounds",
+        "updates",
+        "seed",
+        "began with",
+        "shared the GPU with",
+    ]
+    rows = [_line(name, line, _whole_seconds(name, trained)) for name, line in trained.items()]
     return "\n\n".join([INTRODUCTION, *limits, *sections, TRAINING, table(headings, rows)]) + "\n"
 
 
-def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str]) -> str:
+def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str], seconds: str) -> str:
+    whole = "" if seconds == trained["seconds"] else f", {seconds} s in all"
     network, steps = card["settings"]["model"]["network"], card["settings"]["model"]["diffusion"]["steps"]
     sizes = ", ".join("×".join(map(str, size)) for size in sorted({tuple(size) for size in card["sizes"]}))
     unit = " × ".join(get_problem(card["problem"]).size_names)
@@ -53,7 +65,7 @@ def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str]) -> 
         "",
         f"- For {card['problem']}: {sizes} {unit}.",
         f"- Learned from {card['data']}; {trained['pieces']} s on one {trained['hardware']}, from "
-        f"{_begun(trained['began_with'])}.",
+        f"{_begun(trained['began_with'])}{whole}.",
         f"- {network['encoder_layers']} + {network['denoiser_layers']} layers, width {network['width']}, edge width "
         f"{network['edge_width']}, {network['heads']} heads; T = {steps}; {file.stat().st_size / 1e6:.1f} MB.",
         "",
@@ -66,11 +78,21 @@ def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str]) -> 
     return "\n".join(lines) + "\n" + table(heads, rows)
 
 
-def _line(name: str, line: Mapping[str, str]) -> list[str]:
+def _whole_seconds(name: str, trained: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the seconds since random weights: those of a model and of all that it began with, where all are known."""
+    line = trained[name]
+    before = line["began_with"]
+    if before == "random weights":
+        return line["seconds"]
+    earlier = _whole_seconds(before, trained) if before in trained else ""
+    return str(int(line["seconds"]) + int(earlier)) if earlier else ""
+
+
+def _line(name: str, line: Mapping[str, str], whole: str) -> list[str]:
     alone = f"{float(line['round_ms']) * int(line['rounds']) / 1000.0:.0f}" if line["round_ms"] else ""
     seconds = line["seconds"] if line["pieces"] == line["seconds"] else f"{line['seconds']} ({line['pieces']})"
     counts = [f"{int(line[key]):,}" if line[key] else "" for key in ("rounds", "updates")]
-    return [f"`{name}`", seconds, alone, *counts, line["seed"], _begun(line["began_with"]), line["shared_with"]]
+    return [f"`{name}`", seconds, whole, alone, *counts, line["seed"], _begun(line["began_with"]), line["shared_with"]]
 
 
 def _begun(text: str) -> str:

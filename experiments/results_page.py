@@ -14,8 +14,10 @@ from experiments.markdown import duration, gap_with_interval, percent, table, ti
 from experiments.methods import METHODS, SHIPPED, Family, problem_of
 from experiments.table import Measured, options_of, read_table
 from experiments.targets import TARGETS
+from icdc.diffusion.sampler import SamplingOptions
 from icdc.evaluation.published import plain_gap, published, published_generalisation
 from icdc.io.standard import STANDARD_SETS
+from icdc.training import TrainingConfig, load_config, presets
 
 TEMPLATE = Path(__file__).with_name("results_template.md")
 ANSWERS = {"best": "best", "last": "last sample", "end": "end", "refined": "refined"}
@@ -56,19 +58,22 @@ def results_page(folder: Path) -> str:
     return page
 
 
-def readme_table(cards: Mapping[str, Mapping[str, Any]]) -> str:
+def readme_table(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
     """Return the table of the README: the shipped models, as their cards have them, and the paper's IC/DC.
 
     cards : of the shipped models, by name.
+    folder : with the tables that have random solutions.
     """
+    tables = [m for name in ("generalisation", "navigation-table") for m in read_table(folder / f"{name}.csv")]
+    random = {m.row.dataset: m.gap for m in tables if (m.row.method, m.row.samples) == ("random", 1)}
     lines = []
     for dataset in README_SETS:
         model = SHIPPED[problem_of(dataset)]
         gaps = {(r["way"], r["samples"]): float(r["gap"]) for r in cards[model]["results"] if r["set"] == dataset}
         paper = [published(dataset, "icdc", count) for count in (1, 128)]
         values = [gaps[way] for way in README_COLUMNS] + [None if gap is None else plain_gap(gap) for gap in paper]
-        lines.append([f"{dataset} (`{model}`)", *map(percent, values)])
-    heads = ["×1", "×8", "×32", "×128", "refined", "last sample ×1", "×128", "the paper ×1", "×128"]
+        lines.append([f"{dataset} (`{model}`)", *map(percent, [*values, random[dataset]])])
+    heads = ["×1", "×8", "×32", "×128", "refined", "last sample ×1", "×128", "the paper ×1", "×128", "random"]
     return table(["gap to the optimum, %", *heads], lines)
 
 
@@ -185,7 +190,16 @@ def _main_table(rows: Sequence[Measured]) -> str:
         ends = {max(counts)} if row.answer == "refined" else {min(counts), max(counts)}
         return row.answer != "end" and row.samples in ends
 
-    return _pivot(filter(is_shown, rows), _label, lambda m: m.row.dataset, timed=True)
+    work: dict[str, dict[str, None]] = {}
+    for m in rows:
+        if words := _work(m):
+            work.setdefault(_label(m), {}).setdefault(words)
+
+    def label(m: Measured) -> str:
+        words = ", ".join(work.get(_label(m), {}))
+        return _label(m) + (f" ({words})" if words else "")
+
+    return _pivot(filter(is_shown, rows), label, lambda m: m.row.dataset, timed=True)
 
 
 def _sizes(rows: Sequence[Measured]) -> str:
@@ -216,10 +230,22 @@ def _steps(rows: Sequence[Measured]) -> str:
 def _label(m: Measured) -> str:
     row = m.row
     if not row.model:
-        return METHODS[row.method].title
+        return METHODS[row.method].title + (f" ×{row.samples}" if row.method == "random" else "")
     answer = f", {ANSWERS[row.answer]}" if row.method in ("icdc", "paper-icdc") else ""
     name = f" `{row.model}`" if row.method in ("icdc", "matnet") else ""
     return f"{METHODS[row.method].title}{name}{answer} ×{row.samples}"
+
+
+def _work(m: Measured) -> str:
+    """Return the passes of a trajectory × the solutions decoded from each, of a diffusion model that was measured."""
+    if not m.settings or METHODS[m.row.method].solver != "network":
+        return ""
+    settings = options_of(m.settings)
+    steps, decodes = int(settings.get("steps", SamplingOptions.steps)), settings.get("decodes", "1")
+    if m.row.model in presets():
+        config = load_config(m.row.model)
+        steps = min(steps, config.model.diffusion.steps) if isinstance(config, TrainingConfig) else steps
+    return f"{steps} × {decodes}"
 
 
 def _source(m: Measured) -> str:

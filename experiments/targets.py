@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from experiments import methods
-from experiments.methods import BASE_SIZE, PAPER_SAMPLING, SHIPPED, classical, diffusion, matnet, ours
+from experiments.methods import BASE_SIZE, PAPER_SAMPLING, SHIPPED, classical, diffusion, matnet, ours, random
 from experiments.table import Row, options_as_text, options_of
 from icdc.evaluation.published import published_cost, published_generalisation
 from icdc.io.standard import STANDARD_SETS
@@ -41,7 +41,7 @@ def pmsp_table(scope: Scope) -> list[Row]:
     for dataset in ("pmsp-20x3", "pmsp-50x3") if scope.quick else PMSP_SETS:
         small = STANDARD_SETS[dataset].size[0] == 20
         size = 20 if small else 50
-        rows += classical(dataset)
+        rows += classical(dataset) + random(dataset, scope.counts)
         rows += matnet(dataset, f"matnet-pmsp-{size}", scope.counts)
         if not small:
             rows += matnet(dataset, "matnet-pmsp-20", scope.counts, trained_here=False)
@@ -58,7 +58,7 @@ def atsp_table(scope: Scope) -> list[Row]:
     """Tours through 20 and 50 cities."""
     rows: list[Row] = []
     for dataset in ATSP_SETS:
-        rows += classical(dataset)
+        rows += classical(dataset) + random(dataset, scope.counts)
         rows += matnet(dataset, f"matnet-{dataset}", scope.counts)
         sources = ("paper-sl", "paper-rl", "paper-slrl")
         rows += [row for method in sources for row in diffusion(dataset, method, scope.counts[-1:])]
@@ -75,13 +75,15 @@ def navigation_table(scope: Scope) -> list[Row]:
     """Routes whose travel times are hidden behind coordinates, slowness and traffic."""
     name, most = "navigation-20", scope.counts[-1]
     counts = sorted({*scope.counts, *([64] if most >= 64 else [])})  # the paper prints its own method with 64
-    rows = classical(name) + matnet(name, "matnet-navigation-20", (*scope.counts, 2 * most)) + ours(name, name, counts)
+    rows = classical(name) + random(name, scope.counts)
+    rows += matnet(name, "matnet-navigation-20", (*scope.counts, 2 * most)) + ours(name, name, counts)
     return _with_the_paper(rows, published_cost, "paper_cost")
 
 
 def generalisation(scope: Scope) -> list[Row]:
     """Models trained on 20 cities or jobs alone, and on mixed sizes, at other sizes."""
     sets, many = QUICK_SIZES if scope.quick else ALL_SIZES, scope.counts[-1:]
+    ends = sorted({scope.counts[0], scope.counts[-1]})
     rows: list[Row] = []
     for dataset in sets["atsp"]:
         trained = matnet(dataset, "matnet-atsp-20", many)
@@ -91,12 +93,12 @@ def generalisation(scope: Scope) -> list[Row]:
         trained += ours(dataset, "atsp-20", many)
         rows += _with_the_paper(trained, lambda name, key, _: published_generalisation(name, key), "paper_gap")
         rows += ours(dataset, "atsp", many, ("best", "refined"), trained_here=False)
-        rows += classical(dataset, ("patching",))
+        rows += classical(dataset, ("patching",)) + random(dataset, ends)
     for dataset in sets["pmsp"]:
         rows += matnet(dataset, "matnet-pmsp-20", many, trained_here=False)
         rows += ours(dataset, "pmsp-20", many, trained_here=False)
         rows += ours(dataset, "pmsp", many, ("best", "refined"), trained_here=False)
-        rows += classical(dataset, ("lpt",))
+        rows += classical(dataset, ("lpt",)) + random(dataset, ends)
     return rows
 
 
@@ -108,6 +110,7 @@ def sampling_steps(scope: Scope) -> list[Row]:
             for steps in (1, 20) if scope.quick else (1, 2, 3, 4, 5, 7, 10, 20):
                 rows.append(replace(row, options=options_as_text(options_of(row.options) | {"steps": steps})))
         rows += matnet(dataset, f"matnet-pmsp-{STANDARD_SETS[dataset].size[0]}", scope.counts[-1:])
+        rows += random(dataset, scope.counts)
     return rows
 
 
@@ -115,6 +118,7 @@ def training_comparison(scope: Scope) -> list[Row]:
     """Supervision, reward, both, and none of them: the same diffusion model from other sources of learning."""
     rows: list[Row] = []
     for problem, dataset in BASE_SIZE.items():
+        rows += random(dataset, scope.counts)
         for method in ("paper-sl", "paper-rl", "paper-slrl", "sl", "rl", "slrl"):
             rows += diffusion(dataset, method, scope.counts)
         rows += methods.paper_icdc(dataset, f"paper-{problem}-20", scope.counts, ("last", "best"))
@@ -151,6 +155,7 @@ def ablations(scope: Scope) -> list[Row]:
             rows += [replace(row, change=change, options=options) for row in alone]
         paper = methods.paper_icdc(dataset, f"paper-{problem}-20", scope.counts, ("best",))
         rows += [replace(row, change="the paper's preset, trained as long") for row in paper]
+        rows += [replace(row, change="random solutions") for row in random(dataset, scope.counts)]
     return rows
 
 

@@ -27,6 +27,9 @@ from icdc.training import Progress, load_config, make_trainer, parse_override
 
 COLUMNS = ("run", "at", "data", "options", "samples", "gap", "optimal", "seconds")
 
+SOLVERS = {"icdc": "network", "matnet": "matnet"}
+"""The solver that runs what a method trains."""
+
 
 def gap(dataset: Dataset, samples: int, solver: Solver) -> dict[str, float]:
     """Return the mean plain gap in percent of one solver, the share of optima it reached, and its seconds."""
@@ -80,7 +83,7 @@ def main() -> None:
         wall = round(time.perf_counter() - began)
         print(json.dumps({"at": round(last, 1), "round": progress.round, "wall": wall, **shown}), flush=True)
         for way, samples, (name, dataset) in product(options.way or [""], counts, datasets.items()):
-            solver = make_solver(f"{config.method}:{way}", model=progress.model, device=options.device)
+            solver = make_solver(f"{SOLVERS[config.method]}:{way}", model=progress.model, device=options.device)
             about = {"run": options.preset, "at": round(before + last, 1), "data": name, "options": way}
             line = {**about, "samples": samples, **gap(dataset, samples, solver)}
             print(json.dumps(line), flush=True)

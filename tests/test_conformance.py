@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, State
+from icdc.problems.starts import Starts
 from icdc.problems.task import Task
 
 
@@ -329,9 +331,192 @@ class NoTour(Pmsp):
     solution_is_tour = True
 
 
+class ChangesUpsideDown(Pmsp):
+    def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor:
+        return -super().cost_changes(instances, choice)
+
+
+class ChangesOnTheirSide(Pmsp):
+    def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor:
+        return super().cost_changes(instances, choice).transpose(2, 3)
+
+
+class Searches(Pmsp):
+    """What a search makes of solutions is spoilt by `spoil`, a number of rounds from which on it happens."""
+
+    spoil = 1
+
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        found = super().improve(instances, choice, rounds)
+        return self.spoilt(instances, choice, found) if rounds >= self.spoil else found
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return found
+
+
+class NeverIdle(Searches):
+    """A search that makes a change where none is asked for."""
+
+    spoil = 0
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return Pmsp.improve(self, instances, found, 1)
+
+
+class AllToOne(Searches):
+    """A search that gives all jobs to one machine."""
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return torch.zeros_like(found)
+
+
+class NoSearch(Searches):
+    """A search that leaves everything as it is."""
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return choice
+
+
+class OneRound(Searches):
+    """A search that stops after one change, however many it may make."""
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return Pmsp.improve(self, instances, choice, 1)
+
+
+class MovesOnly(Pmsp):
+    """A search that looks at every machine for a job, and never at an exchange."""
+
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        for _ in range(min(rounds, 100)):
+            changes = self.cost_changes(instances, choice).scatter(3, choice[..., None], 0)
+            place = changes.flatten(2).argmin(2, keepdim=True)
+            machines = changes.shape[3]
+            moved = choice.scatter(2, place // machines, place % machines)
+            choice = torch.where(changes.flatten(2).gather(2, place) < 0, moved, choice)
+        return choice
+
+
+class LastLeftOut(Searches):
+    """A search that forgets the last solution of a batch."""
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return torch.cat([found[:, :-1], choice[:, -1:]], 1)
+
+
+class OutOfTheMatrix(Searches):
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return found - 1
+
+
+class Flattened(Searches):
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        return found[:, 0]
+
+
+class Moody(Searches):
+    """A search that goes another way every time."""
+
+    calls = 0
+
+    def spoilt(self, instances: Instances, choice: Tensor, found: Tensor) -> Tensor:
+        Moody.calls += 1
+        return choice if Moody.calls % 2 else found
+
+
+class ForgetsTheMask(EligibleMachines):  # type: ignore[misc, valid-type]
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        return Pmsp().improve(instances, choice, rounds)
+
+
+class StaysOnItsTour(Atsp):
+    """A search for tours that looks for changes of one or two rows, of which there are none."""
+
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        return choice
+
+
+class Constructs(Pmsp):
+    def construct(self, instances: Instances, count: int = 1) -> Starts:
+        return self.spoilt(super().construct(instances, count))
+
+    def spoilt(self, made: Starts) -> Starts:
+        return made
+
+
+class WorstFirst(Constructs):
+    """All jobs on the machine that needs longest for them."""
+
+    def construct(self, instances: Instances, count: int = 1) -> Starts:
+        slowest = instances["durations"].sum(1).argmax(1)
+        return Starts(slowest[:, None, None].expand(-1, count, instances["durations"].shape[1]).contiguous())
+
+
+class OneStart(Constructs):
+    def spoilt(self, made: Starts) -> Starts:
+        return replace(made, choice=made.choice[:, :1])
+
+
+class BareStarts(Constructs):
+    def spoilt(self, made: Starts) -> Starts:
+        return made.choice  # type: ignore[return-value]
+
+
+class HighStartingBound(Constructs):
+    def spoilt(self, made: Starts) -> Starts:
+        assert made.bound is not None
+        return replace(made, bound=made.bound * 2 + 1)
+
+
+class PricesOfRows(Constructs):
+    def spoilt(self, made: Starts) -> Starts:
+        return replace(made, column_prices=made.row_prices)
+
+
+class StartsOfTheBatch(Constructs):
+    def spoilt(self, made: Starts) -> Starts:
+        return replace(made, choice=made.choice.roll(1, 0))
+
+
+class MoodyStarts(Constructs):
+    calls = 0
+
+    def spoilt(self, made: Starts) -> Starts:
+        MoodyStarts.calls += 1
+        return made if MoodyStarts.calls % 2 else replace(made, choice=(made.choice + 1) % 3)
+
+
+class ReadsItsSearch(Pmsp):
+    """A search that looks whether anything is left to do."""
+
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        return super().improve(instances, choice, rounds) if bool(self.cost(instances, choice).any()) else choice
+
+
 @pytest.mark.parametrize(
     ("problem", "check", "words"),
     [
+        (ChangesUpsideDown(), "cost_changes says", "to the cost, not"),
+        (ChangesOnTheirSide(), "cost_changes says", "it has shape (1, 243, 3, 5), not (1, 243, 5, 3)"),
+        (NeverIdle(), "improve makes", "with no rounds"),
+        (AllToOne(), "improve makes", "becomes [0, 0, 0, 0, 0], from cost"),
+        (NoSearch(), "improve makes", "one change from"),
+        (OneRound(), "improve makes", "one change from"),
+        (MovesOnly(), "improve makes", "one change from"),
+        (LastLeftOut(), "improve makes", "alone than in a batch"),
+        (OutOfTheMatrix(), "improve makes", "which feasible refuses"),
+        (Flattened(), "improve makes", "int64 of shape (3, 5)"),
+        (Moody(), "improve makes", "the second time"),
+        (ForgetsTheMask(), "improve makes", "which feasible refuses"),
+        (StaysOnItsTour(), "improve makes", "one change from"),
+        (WorstFirst(), "construct begins", "nothing better than a solution at random"),
+        (OneStart(), "construct begins", "not int64 of (3, 4, 5)"),
+        (BareStarts(), "construct begins", "not Starts"),
+        (HighStartingBound(), "construct begins", "below its bound"),
+        (PricesOfRows(), "construct begins", "column_prices has shape (3, 5)"),
+        (StartsOfTheBatch(), "construct begins", "alone than in a batch"),
+        (MoodyStarts(), "construct begins", "the second time"),
+        (ReadsItsSearch(), "no value is read", "improve reads one"),
         (OpenTours(), "what the rule decodes", "feasible refuses"),
         (OpenTours(), "shortcuts", "follow decides"),
         (ShortCut(), "shortcuts", "by_confidence decides"),
@@ -383,16 +568,15 @@ class NoTour(Pmsp):
 def test_broken_problems_are_caught(problem: Problem, check: str, words: str) -> None:
     """Each broken part is found by the check that is for it, and named."""
     size = (4,) if isinstance(problem, Atsp) else None
-    found = [f for f in check_conformance(problem, size) if f.check.startswith(check)]
-    assert len(found) == 1
-    assert found[0].wrong is not None
-    assert words in found[0].wrong
+    (found,) = check_conformance(problem, size, only=check)
+    assert found.wrong is not None
+    assert words in found.wrong
 
 
 def test_a_sound_problem_passes_every_check() -> None:
     """The kit reports each check once, and nothing wrong."""
     findings = check_conformance(Pmsp(), (3, 2))
-    assert len({finding.check for finding in findings}) == len(findings) >= 19
+    assert len({finding.check for finding in findings}) == len(findings) >= 22
     assert all(finding.wrong is None for finding in findings)
 
 

@@ -41,7 +41,7 @@ def test_every_dependency_is_pinned_to_a_version_that_is_allowed() -> None:
 
 
 def test_the_extras_are_the_documented_ones() -> None:
-    assert {"exact", "pyvrp", "lkh", "cluster", "dev"} <= set(PROJECT["optional-dependencies"])
+    assert {"exact", "pyvrp", "lkh", "cluster", "serve", "dev"} <= set(PROJECT["optional-dependencies"])
 
 
 def test_the_examples_are_what_their_script_makes(tmp_path: Path) -> None:

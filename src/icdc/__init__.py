@@ -23,6 +23,7 @@ _HOMES = {
     "solve_many": "icdc.solving.api",
     "UnfamiliarWarning": "icdc.solving.api",
     "Answer": "icdc.solving.answer",
+    "Client": "icdc.client",
     "Solver": "icdc.solving.solver",
     "train": "icdc.training.api",
     "finetune": "icdc.training.finetuning",
@@ -39,10 +40,15 @@ _HOMES = {
     "Navigation": "icdc.problems",
     "TourProblem": "icdc.problems",
     "Instance": "icdc.problems",
+    "Starts": "icdc.problems",
+    "improve_schedules": "icdc.kernels",
+    "improve_tours": "icdc.kernels",
     "picked": "icdc.problems.contract",
     "totals_by_column": "icdc.problems.contract",
     "checked_matrix": "icdc.problems.matrices",
     "assert_conforms": "icdc.conformance",
+    "read_instances": "icdc.io",
+    "ReadOptions": "icdc.io",
     "InputError": "icdc.errors",
     "UsageError": "icdc.errors",
     "DiffusionSolver": "icdc.solving",
@@ -51,8 +57,11 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from .client import Client
     from .conformance import assert_conforms
     from .errors import InputError, UsageError
+    from .io import ReadOptions, read_instances
+    from .kernels import improve_schedules, improve_tours
     from .models.diffusion import Model, load
     from .problems import (
         Atsp,
@@ -65,6 +74,7 @@ if TYPE_CHECKING:
         Pmsp,
         Problem,
         Rule,
+        Starts,
         TourProblem,
         get_problem,
     )
@@ -81,6 +91,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Atsp",
+    "Client",
     "DiffusionSolver",
     "FeatureSizes",
     "Features",
@@ -92,8 +103,10 @@ __all__ = [
     "OneColumnPerRow",
     "Pmsp",
     "Problem",
+    "ReadOptions",
     "Rule",
     "Solver",
+    "Starts",
     "TourProblem",
     "UnfamiliarWarning",
     "UsageError",
@@ -102,9 +115,12 @@ __all__ = [
     "checked_matrix",
     "finetune",
     "get_problem",
+    "improve_schedules",
+    "improve_tours",
     "load",
     "make_solver",
     "picked",
+    "read_instances",
     "solve",
     "solve_many",
     "totals_by_column",

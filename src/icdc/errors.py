@@ -1,4 +1,4 @@
-"""What can go wrong, one class for each exit code of the command line."""
+"""What can go wrong, one class for each exit code of the command line, and how foreign text is shown in a sentence."""
 
 
 class IcdcError(Exception):
@@ -35,3 +35,10 @@ class MissingExtraError(IcdcError, ImportError):
     """A solver needs an optional package; the message carries the pip line that adds it."""
 
     exit_code = 5
+
+
+def visible(text: str) -> str:
+    """Write characters that a terminal would obey rather than show (escape codes, line breaks) as what they are."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -16,7 +16,7 @@ from icdc.solving.verify import judge
 
 QUICK = {"ga": "ga:iterations=20", "pso": "pso:iterations=20", "routing": "routing:seconds=0.02",
          "pyvrp": "pyvrp:iterations=30", "search": "search:seconds=0.05"}  # fmt: skip
-CLASSICAL = [name for name in SOLVERS if name not in ("icdc", "matnet", "cplex")]
+CLASSICAL = [name for name in SOLVERS if name not in ("icdc", "network", "matnet", "cplex")]
 EXACT = ("cpsat", "highs", "scip", "branch", "dp")
 REFUSED = {"dp": "whole numbers|limit cells"}
 

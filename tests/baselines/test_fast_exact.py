@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 
-from icdc.baselines.dynamic_programming import load_tables, read_schedule
 from icdc.errors import UsageError
 from icdc.io.standard import standard_set
 from icdc.problems.contract import Arrays, Problem
 from icdc.problems.registry import get_problem
+from icdc.search.schedule_tables import load_tables, read_schedule
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge
 

@@ -101,5 +101,5 @@ def test_mistakes_say_what_is_valid(make_small: Callable[[str], Small]) -> None:
         MatNetSolver(model, decoding="beam")
     with pytest.raises(UsageError, match="chunk"):
         MatNetSolver(model, chunk=0)
-    with pytest.raises(UsageError, match="at least one sample"):
+    with pytest.raises(UsageError, match="samples must be at least 1"):
         MatNetSolver(model, device="cpu").solve(model.problem, arrays, samples=0)

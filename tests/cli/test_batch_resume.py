@@ -36,7 +36,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def options(models: dict[str, Path]) -> list[Any]:
-    return ["--model", models["atsp"], "--samples", 2, "--steps", 2]
+    return ["--solver", "network", "--model", models["atsp"], "--samples", 2, "--steps", 2]
 
 
 def test_answers_go_to_the_file_and_say_the_same(icdc: Any, batch: Path, models: dict[str, Path]) -> None:
@@ -75,7 +75,8 @@ def test_a_cut_file_is_taken_up_again(icdc: Any, batch: Path, models: dict[str, 
 def test_a_killed_batch_loses_nothing(icdc: Any, batch: Path, models: dict[str, Path]) -> None:
     """kill -9 while answers are written; what the file had stays, and the end is that of an unbroken run."""
     whole, killed = batch.with_name("whole.jsonl"), batch.with_name("killed.jsonl")
-    command = ["solve", batch, "--model", models["atsp"], "--samples", 2, "--steps", 20, "--refine", 30]
+    command = ["solve", batch, "--solver", "network", "--model", models["atsp"]]
+    command += ["--samples", 2, "--steps", 20, "--refine", 30]
     assert icdc(*command, "--out", whole).code == 0
     arguments = [str(word) for word in [*command, "--device", "cpu", "--out", killed]]
     slow = "import torch, sys; torch.set_num_threads(1); from icdc.cli import run; import icdc.solving.diffusion as d; "
@@ -105,6 +106,22 @@ def test_the_same_file_twice_is_answered_twice(icdc: Any, cities: Path) -> None:
     assert len(lines(out)) == 2
 
 
+def test_a_limit_may_have_left_fewer_samples(icdc: Any, shop: Path) -> None:
+    out = shop.with_name("limited.jsonl")
+    command = ("solve", shop, shop, "--solver", "random", "--samples", 10**7, "--out", out)
+    assert icdc(*command, "--time-limit", 0.2).code == 0
+    assert 0 < lines(out)[0]["samples"] < 10**7
+    out.write_text(out.read_text().splitlines(keepends=True)[0])
+    without = icdc(*command, "--resume")
+    assert without.code == 2
+    assert "was made with samples" in without.err
+    assert icdc(*command, "--time-limit", 0.2, "--resume").code == 0
+    assert len(lines(out)) == 2
+    more = icdc(*command[:-3], 1, "--out", out, "--time-limit", 0.2, "--resume")
+    assert more.code == 2
+    assert "resume with the same" in more.err
+
+
 def test_a_file_of_another_run_is_refused(icdc: Any, shop: Path) -> None:
     out = shop.with_name("answers.jsonl")
     command = ("solve", shop, "--solver", "ect", "--out", out, "--resume")
@@ -128,6 +145,66 @@ def test_a_file_of_another_run_is_refused(icdc: Any, shop: Path) -> None:
         assert ran.code == 3, wrong
         assert words in ran.err
         assert out.read_text() == wrong
+
+
+def test_duplicates_and_edited_bounds_are_said(icdc: Any, shop: Path) -> None:
+    out = shop.with_name("answers.jsonl")
+    command = ("solve", shop, "--solver", "ect", "--out", out, "--resume")
+    assert icdc(*command).code == 0
+    text = out.read_text()
+    line = json.loads(text)
+
+    def edited(**changes: Any) -> str:
+        return json.dumps({**line, **changes}) + "\n"
+
+    higher = line["objective"] + 1
+    for wrong, words in (
+        (text + text, f"line 2 answers '{shop}' again, as line 1 does"),
+        (edited(bound=line["bound"] - 1), "objective, bound and gap"),
+        (edited(bound=None), "objective, bound and gap"),
+        (edited(gap=0.0), "objective, bound and gap"),
+        (edited(gap=None), "objective, bound and gap"),
+        (edited(bound=higher, gap=0.0), "the bound of"),
+        (edited(bound="low"), "one of them was changed"),
+    ):
+        out.write_text(wrong)
+        ran = icdc(*command)
+        assert ran.code == 3, wrong
+        assert words in ran.err
+        assert out.read_text() == wrong
+
+
+def test_two_processes_do_not_share_a_file(icdc: Any, shop: Path, offer: Any) -> None:
+    out = shop.with_name("answers.jsonl")
+    seen: list[Any] = []
+
+    @dataclass(frozen=True)
+    class Second(Solver):
+        name = "fake"
+
+        def refusal(self, problem: Any) -> None:
+            return None
+
+        def search(self, request: Request) -> Found:
+            other = [sys.executable, "-m", "icdc", "solve", shop, "--solver", "ect", "--out", out, "--resume"]
+            seen.append(subprocess.run(other, capture_output=True, text=True, check=False))
+            return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.1)
+
+    offer(Second)
+    assert icdc("solve", shop, "--solver", "fake", "--out", out).code == 0
+    (other,) = seen
+    assert other.returncode == 2
+    assert other.stderr == f"icdc: {out} is in use by another process, which writes to it\n"
+    assert len(lines(out)) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_a_sentence(icdc: Any, shop: Path) -> None:
+    out = shop.with_name("full.jsonl")
+    out.symlink_to("/dev/full")
+    ran = icdc("solve", shop, "--solver", "ect", "--out", out)
+    assert ran.code == 3
+    assert f"icdc: {out}: cannot be written (No space left on device)" in ran.err
 
 
 def test_only_a_file_of_answers_can_be_resumed(icdc: Any, shop: Path) -> None:

@@ -71,9 +71,9 @@ def test_a_worker_killed_half_way_loses_nothing(
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2] / 'src'}")
     monkeypatch.setenv("JOBS_BEGUN", str(begun))
     monkeypatch.setattr("icdc.solving.diffusion.LARGEST_BATCH", 2)
-    command = ("solve", batch, "--model", models["atsp"], "--samples", 2, "--steps", 3)
+    command = ("solve", batch, "--solver", "network", "--model", models["atsp"], "--samples", 2, "--steps", 3)
     assert icdc(*command, "--out", alone).code == 0
-    monkeypatch.setitem(SOLVERS, "icdc", Entry("slow_solver:Slow", "any", "logs its jobs, and holds some"))
+    monkeypatch.setitem(SOLVERS, "network", Entry("slow_solver:Slow", "any", "logs its jobs, and holds some"))
     cluster = request.getfixturevalue("cluster")
     workers = [cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20) for _ in range(2)]
     cluster.wait_for_nodes()

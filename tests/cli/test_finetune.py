@@ -37,7 +37,8 @@ def test_a_model_is_written_and_solves(
     assert record["seconds"] > 0
     kept = {"tuned": "with the fine-tuned weights", "base": "fine-tuning did not help"}[record["kept"]]
     assert kept in ran.err
-    solved = icdc("solve", dataset, "--model", "pmsp-shops.safetensors", "--samples", 2, "--json")
+    options = ("--solver", "network", "--model", "pmsp-shops.safetensors", "--samples", 2, "--json")
+    solved = icdc("solve", dataset, *options)
     assert solved.code == 0
     assert {json.loads(line)["model"] for line in solved.out.splitlines()} == {"pmsp-shops.safetensors"}
     again = icdc("finetune", models["pmsp"], "shops.npz", "--time-limit", 0.5)

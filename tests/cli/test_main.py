@@ -34,7 +34,8 @@ def test_no_command_and_an_unknown_one(icdc: Any) -> None:
     assert icdc().code == 2
     ran = icdc("sovle")
     assert ran.code == 2
-    assert "No such command" in ran.err
+    assert ran.err.startswith("icdc: no such command 'sovle'")
+    assert ran.err.count("\n") == 1
 
 
 def test_a_reader_that_goes_away(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_from_instances_to_answers(icdc: Any, here: Path) -> None:
     ran = icdc("solve", "set.npz", "--model", model, *options)
     assert ran.code == 0, ran.err
     assert [json.loads(line)["feasible"] for line in ran.out.splitlines()] == [True] * 3
-    compared = icdc("evaluate", "set.npz", "--problem", NAME, "--solver", f"icdc:model={model}", "--json")
+    compared = icdc("evaluate", "set.npz", "--problem", NAME, "--solver", f"network:model={model}", "--json")
     assert compared.code == 0, compared.err
     assert json.loads(compared.out.splitlines()[0])["instances"] == 3
 

@@ -19,7 +19,8 @@ from icdc.problems.contract import Problem
 from icdc.problems.registry import get_problem
 from icdc.solving.solver import Found, Improvement, Request, Solver
 
-KEYS = "problem instance objective solution feasible bound gap samples seconds seed solver model version".split()
+KEYS = "problem instance understood objective solution feasible bound gap".split()
+KEYS += "samples seconds seed solver model found_by version".split()
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class FakeSolver(Solver):
 
 
 def test_one_json_line_with_the_documented_keys(icdc: Any, shop: Path, models: dict[str, Path]) -> None:
-    ran = icdc("solve", shop, "--model", models["pmsp"], "--json", "--samples", 4, "--seed", 7)
+    ran = icdc("solve", shop, "--solver", "network", "--model", models["pmsp"], "--json", "--samples", 4, "--seed", 7)
     assert (ran.code, ran.err) == (0, "")
     (line,) = ran.out.splitlines()
     answer = json.loads(line)
@@ -44,7 +45,8 @@ def test_one_json_line_with_the_documented_keys(icdc: Any, shop: Path, models: d
     assert answer["problem"] == "pmsp"
     assert answer["instance"] == str(shop)
     assert answer["feasible"] is True
-    assert (answer["samples"], answer["seed"], answer["solver"]) == (4, 7, "icdc")
+    assert (answer["samples"], answer["seed"], answer["solver"]) == (4, 7, "network")
+    assert answer["found_by"] == "network"
     assert answer["model"] == str(models["pmsp"])
     assert answer["version"] == __version__
     durations = np.loadtxt(shop, delimiter=",", skiprows=1, usecols=(1, 2, 3))
@@ -63,6 +65,19 @@ def test_the_same_seed_gives_the_same_answer(icdc: Any, cities: Path, models: di
     second.pop("seconds")
     assert first == second
     assert sorted(first["solution"]) == list(range(6))
+
+
+def test_local_search_inside_the_chain(icdc: Any, shop: Path, models: dict[str, Path]) -> None:
+    """An untrained network alone is far from the best; with search it ends where no job can move or be exchanged."""
+    command = ("solve", shop, "--solver", "network", "--model", models["pmsp"], "--json", "--samples", 1, "--steps", 2)
+    plain, none, searched = (
+        json.loads(icdc(*command, *more).out) for more in ((), ("--improve-rounds", 0), ("--improve-rounds", 50))
+    )
+    assert none["solution"] == plain["solution"]
+    assert searched["objective"] < plain["objective"]
+    assert (plain["found_by"], searched["found_by"]) == ("network", "network + search")
+    ran = icdc("solve", shop, "--solver", "network:improve_rounds=50", *command[4:])
+    assert json.loads(ran.out)["solution"] == searched["solution"]
 
 
 def test_text_brings_the_names_back(icdc: Any, shop: Path) -> None:
@@ -174,7 +189,8 @@ def test_time_is_spent_and_not_overspent(icdc: Any, cities: Path, models: dict[s
     # three equal jobs on two machines: the bound of 3 cannot be met, so the search goes on to the end
     path = tmp_path / "equal.csv"
     path.write_text("2,2\n2,2\n2,2\n")
-    ran = icdc("solve", path, "--model", models["pmsp"], "--samples", 2, "--time-limit", 1.0, "--json")
+    options = ("--solver", "network", "--model", models["pmsp"], "--samples", 2, "--time-limit", 1.0, "--json")
+    ran = icdc("solve", path, *options)
     answer = json.loads(ran.out)
     assert answer["objective"] == 4
     assert 0.8 < answer["seconds"] < 3.0
@@ -186,6 +202,8 @@ def test_time_is_spent_and_not_overspent(icdc: Any, cities: Path, models: dict[s
         (("--solver", "magic"), "unknown solver 'magic'"),
         (("--solver", "nn"), "the solver 'nn' is for tours: it cannot answer 'pmsp'"),
         (("--solver", "ect", "--steps", 3), "solver 'ect' has no option 'steps'"),
+        (("--solver", "ect", "--improve-rounds", 3), "solver 'ect' has no option 'improve_rounds'"),
+        (("--improve-rounds", -1), "--improve-rounds"),
         (("--problem", "tsp"), "unknown problem 'tsp'"),
         (("--model", "nowhere"), "unknown model 'nowhere'"),
         (("--time-limit", 0), "--time-limit must be more than 0 seconds"),
@@ -195,7 +213,7 @@ def test_time_is_spent_and_not_overspent(icdc: Any, cities: Path, models: dict[s
         (("--solver", "ect", "--plot", "no/such/folder/p.png"), "there is no folder"),
         (("--solver", "ect", "--start", "-"), None),
         (("--samples", 0), "--samples"),
-        (("--sample", 3), "No such option"),
+        (("--sample", 3), "icdc: no such option: --sample"),
     ],
 )
 def test_usage_errors(icdc: Any, shop: Path, arguments: tuple[object, ...], sentence: str | None) -> None:
@@ -220,12 +238,12 @@ def test_a_model_for_another_problem(icdc: Any, shop: Path, models: dict[str, Pa
 def test_a_size_the_model_was_not_trained_on(icdc: Any, tmp_path: Path, models: dict[str, Path]) -> None:
     path = tmp_path / "small.csv"
     path.write_text("1,2\n3,4\n5,6\n")
-    ran = icdc("solve", path, "--model", models["pmsp"], "--samples", 1, "--steps", 2)
+    ran = icdc("solve", path, "--solver", "network", "--model", models["pmsp"], "--samples", 1, "--steps", 2)
     assert ran.code == 0
     assert "size 3×2 is not one it was trained on (6×3)" in ran.err
 
 
-@pytest.mark.parametrize("content", ["1,2\n3\n", "1,2\n3,nan\n5,6", "1,2\n3,x\n5,6", "1,2\n3,-4\n5,6", "", "\0"])
+@pytest.mark.parametrize("content", ["1,2\n3\n", "1,2\n3,nan\n5,6", "1,2\n3,y\n5,6", "1,2\n3,-4\n5,6", "", "\0"])
 def test_bad_input_is_one_sentence_and_exit_3(icdc: Any, tmp_path: Path, shop: Path, content: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(content)
@@ -309,7 +327,8 @@ sys.exit(run(sys.argv[1:]))
 def test_ctrl_c_prints_the_best_so_far(tmp_path: Path, models: dict[str, Path]) -> None:
     path = tmp_path / "equal.csv"
     path.write_text("2,2\n2,2\n2,2\n")
-    options = ["--model", str(models["pmsp"]), "--samples", "2", "--time-limit", "120", "--json"]
+    options = ["--solver", "network", "--model", str(models["pmsp"])]
+    options += ["--samples", "2", "--time-limit", "120", "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, "solve", str(path), *options],

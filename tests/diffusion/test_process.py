@@ -131,6 +131,23 @@ def test_reverse_step_by_enumeration(stride: int) -> None:
         assert math.prod(p if v else 1 - p for p, v in zip(found, xs, strict=True)) == pytest.approx(chance, abs=1e-6)
 
 
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("noisy", [0, 1])
+def test_the_reverse_step_as_printed_weighs_by_how_likely_x_t_is(stride: int, noisy: int) -> None:
+    """Equation 7 to the letter: Σ_{x_0} q(x_s, x_t | x_0) p(x_0), normalised over x_s."""
+    density, t, schedule, p0 = 0.3, 5, SCHEDULES[0], 0.2
+    s = t - stride
+    through, before = (product(schedule, a, b, density).tolist() for a, b in ((s, t), (0, s)))
+    joint = [
+        sum((p0 if x0 else 1 - p0) * before[x0][xs] * through[xs][noisy] for x0 in (0, 1)) for xs in (0, 1)
+    ]  # fmt: skip
+    for printed in (True, False):
+        diffusion = Diffusion(DiffusionConfig(STEPS, schedule, reverse_as_printed=printed))
+        xt = torch.full((1, 1, 1), float(noisy))
+        found = diffusion.posterior(xt, torch.full((1, 1, 1), p0), at(t), at(s), density).item()
+        assert (found == pytest.approx(joint[1] / sum(joint), abs=1e-5)) == printed
+
+
 def test_strides_compose() -> None:
     """Two exact strides with the true posterior of x_0 lead where one long stride leads (Bayes' rule)."""
     density, schedule, prior = 0.2, SCHEDULES[0], 0.35  # x_0 = 1 with this chance

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from icdc.diffusion.process import Diffusion, DiffusionConfig, strided_times
-from icdc.diffusion.sampler import Predict, SamplingOptions, Step, best_of, generate, refine
+from icdc.diffusion.sampler import Generated, Predict, SamplingOptions, Step, best_of, generate, refine
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Instances, Problem, one_hot, to_tensors
+from icdc.problems.contract import Instances, Problem, one_hot, picked, to_tensors
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
 
@@ -489,6 +489,7 @@ def test_best_of_takes_the_first_of_equals() -> None:
         ({"temperature": 0.0}, "temperature must be positive"),
         ({"temperature": float("nan")}, "temperature must be positive"),
         ({"reverse_temperature": -0.5}, "reverse temperature must not be negative"),
+        ({"improve_rounds": -1}, "improve_rounds must not be negative"),
         ({"reverse": "backward"}, "unknown reverse 'backward'"),
         ({"order": "random"}, "unknown order 'random'"),
         ({"keep": "all"}, "unknown keep 'all'"),
@@ -498,3 +499,169 @@ def test_impossible_options_are_refused(changes: dict[str, object], sentence: st
     """Wrong options say which and why before anything runs."""
     with pytest.raises(UsageError, match=sentence):
         replace(SamplingOptions(), **changes)  # type: ignore[arg-type]
+
+
+SEARCHES = [(ATSP, (7,)), (PMSP, (8, 3))]
+
+
+def improved(problem: Problem, batch: Instances, choice: Tensor, rounds: int) -> Tensor:
+    """Return what a problem's search makes of solutions (N, rows)."""
+    count = len(next(iter(batch.values())))
+    return problem.improve(batch, choice.view(count, -1, choice.shape[1]), rounds).flatten(0, 1)
+
+
+@pytest.mark.parametrize("options", [*WAYS[::3], WAYS[-1]])
+@pytest.mark.parametrize(("problem", "size"), SEARCHES)
+def test_search_improves_the_best_decode_of_every_pass(
+    options: SamplingOptions, problem: Problem, size: tuple[int, ...]
+) -> None:
+    """What is carried is what the search made of the decode, and the best of that is kept; the end is as decoded."""
+    batch = instances(problem, 3, size)
+    steps: list[Step] = []
+    made = generate(
+        toy(batch, 4), Task(problem, batch), DIFFUSION, Noise(keys([0, 1, 2], 4)), replace(options, improve_rounds=2),
+        callback=steps.append,
+    )  # fmt: skip
+    carried = [step.carried for step in steps if step.carried is not None]
+    changed = False
+    for step in steps:
+        if step.decoded is not None and step.carried is not None:
+            assert torch.equal(step.carried, improved(problem, batch, step.decoded, 2))
+            changed |= not torch.equal(step.carried, step.decoded)
+    assert changed
+    costs = torch.stack([problem.cost(batch, choice.view(3, 4, -1)) for choice in carried])
+    assert torch.equal(made.cost, costs[-1] if options.keep == "last" else costs.amin(0))
+    assert torch.equal(problem.cost(batch, made.choice), made.cost)
+    # the last step's decodes keep their own cost: log p̂ is theirs
+    assert torch.equal(problem.cost(batch, made.last_choice), made.last_cost)
+    assert (made.last_cost.view(3, 4, -1).amin(2) >= costs[-1]).all()
+    assert steps[-1].decoded is not None
+    last = problem.cost(batch, steps[-1].decoded.view(3, 4, -1))
+    assert torch.equal(made.last_cost.view(3, 4, -1).amin(2), last)
+
+
+@pytest.mark.parametrize(("problem", "size"), SEARCHES)
+def test_what_search_found_is_noised_again(problem: Problem, size: tuple[int, ...]) -> None:
+    """Without noise the next state is the solution after search, not the one decoded."""
+
+    class Noiseless(Diffusion):
+        def q_sample(self, x0: Tensor, t: Tensor, density: float, noise: Noise) -> Tensor:
+            return x0
+
+    batch = instances(problem, 3, size)
+    steps: list[Step] = []
+    options = SamplingOptions(5, decodes=2, temperature=3.0, improve_rounds=1)
+    task, noise = Task(problem, batch), Noise(keys([0, 1, 2], 4))
+    generate(toy(batch, 4), task, Noiseless(DiffusionConfig(8)), noise, options, callback=steps.append)
+    for before, after in itertools.pairwise(steps):
+        assert before.carried is not None
+        assert torch.equal(after.x, one_hot(before.carried, task.columns))
+    assert any(not torch.equal(step.carried, step.decoded) for step in steps if step.decoded is not None)
+
+
+@pytest.mark.parametrize(("problem", "size"), SEARCHES)
+def test_search_makes_chains_better_and_keeps_them_apart(problem: Problem, size: tuple[int, ...]) -> None:
+    """Better on average than the same chains without, each as it is alone, and no rounds are no search at all."""
+    batch = instances(problem, 6, size)
+    options = SamplingOptions(4, temperature=3.0)
+
+    def run(chosen: list[int], samples: int, rounds: int) -> Tensor:
+        part = some(batch, chosen)
+        wanted = replace(options, improve_rounds=rounds)
+        made = generate(
+            toy(part, samples), Task(problem, part), DIFFUSION, Noise(keys(chosen, samples)), wanted
+        )  # fmt: skip
+        assert torch.equal(problem.cost(part, made.choice), made.cost)
+        return made.choice
+
+    everyone = list(range(6))
+    plain, searched = run(everyone, 5, 0), run(everyone, 5, 20)
+    assert problem.cost(batch, searched).double().mean() < problem.cost(batch, plain).double().mean()
+    assert torch.equal(run([4, 1], 3, 20), searched[[4, 1]][:, :3])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_refinement_searches_too(several: bool) -> None:
+    """A refinement of one pass ends in a local optimum, and never makes a solution worse."""
+    batch = instances(PMSP, 5, (9, 3))
+    task, noise = Task(PMSP, batch), Noise(keys(list(range(5)), 4))
+    made = generate(toy(batch, 4), task, DIFFUSION, noise, SamplingOptions(1, keep="last", temperature=9.0))
+    given = (made.choice, made.cost) if several else (made.choice[:, 0], made.cost[:, 0])
+    options = SamplingOptions(1, temperature=9.0, improve_rounds=100)
+    choice, cost = refine(toy(batch, 4), task, DIFFUSION, noise, options, *given)
+    assert (cost <= given[1]).all()
+    assert (cost < given[1]).any()
+    better = choice[cost < given[1]]
+    where = (cost < given[1]).nonzero()[:, 0]
+    again = PMSP.improve(some(batch, where.tolist()), better[:, None], 100)
+    assert torch.equal(again[:, 0], better)
+
+
+def test_a_search_that_makes_it_worse_changes_nothing() -> None:
+    """Neither a longer tour nor one that the problem refuses is carried on; an equally long one is."""
+
+    class Worse(Atsp):
+        def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+            return self.found
+
+        found: Tensor
+
+    problem, batch = Worse(), {"distances": torch.tensor([[[0, 1, 5], [5, 0, 1], [1, 5, 0]]])}
+    good, bad = torch.tensor([[1, 2, 0]]), torch.tensor([[2, 0, 1]])
+    problem.found = bad[None]
+    choice, cost = Task(problem, batch).improve(good, torch.tensor([3]), 1)
+    assert (choice.tolist(), cost.tolist()) == ([[1, 2, 0]], [3])
+    problem.found = good[None]
+    choice, cost = Task(problem, batch).improve(bad, torch.tensor([15]), 1)
+    assert (choice.tolist(), cost.tolist()) == ([[1, 2, 0]], [3])
+    even = {"distances": torch.ones(1, 3, 3, dtype=torch.long)}
+    choice, cost = Task(problem, even).improve(bad, torch.tensor([3]), 1)
+    assert (choice.tolist(), cost.tolist()) == ([[1, 2, 0]], [3])
+
+
+class Told(Pmsp):
+    """A schedule with a cost of its own, which says how it changes; searched as every problem is."""
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return picked(instances["durations"], choice).sum(-1)
+
+    def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor:
+        durations = instances["durations"]
+        return durations[:, None] - picked(durations, choice)[..., None]
+
+
+class Untold(Atsp):
+    """A tour whose longest step counts twice."""
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        steps = picked(self.travel(instances), choice)
+        return steps.sum(-1) + steps.amax(-1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("problem", "size"), [*SEARCHES, (Told(), (8, 3)), (Untold(), (7,))])
+def test_chains_with_search_are_recorded(problem: Problem, size: tuple[int, ...]) -> None:
+    """Nothing of a chain with search waits for the host: replayed from a CUDA graph it finds what it finds at once."""
+    batch = {name: tensor.cuda() for name, tensor in instances(problem, 3, size).items()}
+    predict, random = toy(batch, 4), keys([0, 1, 2], 4).cuda()
+    options = SamplingOptions(3, decodes=2, temperature=3.0, improve_rounds=20)
+    process = Diffusion(DiffusionConfig(8), "cuda")
+
+    def run() -> Generated:
+        return generate(predict, Task(problem, batch), process, Noise(random), options)
+
+    expected = run()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        made = run()
+    made.choice.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(made.choice, expected.choice)
+    assert torch.equal(made.cost, expected.cost)
+    assert torch.equal(problem.improve(batch, made.choice, 100), made.choice)

@@ -1,6 +1,7 @@
 """The evaluation believes nobody: it checks and scores by itself, and goes on after an interruption."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 from icdc.cli import run
 from icdc.errors import InputError, UsageError
 from icdc.evaluation.evaluate import Summary, evaluate, gap_interval, summarise
+from icdc.evaluation.kinds import default_rows, kind_of
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.evaluation.published import published
 from icdc.evaluation.report import as_csv, as_json_lines, as_markdown, as_text, plot_gap_against_time
 from icdc.io.dataset import Dataset, write_dataset
 from icdc.io.standard import standard_set
 from icdc.problems.contract import Problem
-from icdc.solving.registry import make_solver
+from icdc.solving.registry import SOLVERS, make_solver
 from icdc.solving.solver import Found, Request, Solver
 
 
@@ -122,8 +124,12 @@ def test_a_stopped_evaluation_goes_on(dataset: Dataset, tmp_path: Path, suffix: 
         if done == 8:
             raise stopped
 
+    store = OutcomeFile(path)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(dataset, solver, "sjf", chunk=4, store=OutcomeFile(path), on_progress=stop)
+        evaluate(dataset, solver, "sjf", chunk=4, store=store, on_progress=stop)
+    with pytest.raises(UsageError, match="in use"):
+        OutcomeFile(path)
+    store.close()
     # the machine went down in the middle of a line
     path.write_text(path.read_text()[:-20])
     heard: list[int] = []
@@ -134,6 +140,7 @@ def test_a_stopped_evaluation_goes_on(dataset: Dataset, tmp_path: Path, suffix: 
     assert heard == [7, 11, 12]
     fresh = evaluate(dataset, solver, "sjf")
     assert [replace(o, seconds=0.0) for o in outcomes] == [replace(o, seconds=0.0) for o in fresh]
+    store.close()
     again = OutcomeFile(path)
     assert evaluate(dataset, Scripted(np.zeros((0, 0), dtype=np.int64)), "sjf", store=again) == outcomes
 
@@ -175,7 +182,7 @@ def test_tables_carry_the_same_figures(dataset: Dataset) -> None:
     for text in (as_text(rows, with_published=True), as_markdown(rows, with_published=True)):
         assert f"{rows[0].gap:.3f}" in text
         assert "11.91" in text  # the paper's figure for shortest job first
-    assert as_markdown(rows).splitlines()[1].count("---") == 12
+    assert as_markdown(rows).splitlines()[1].count("---") == 15
 
 
 def test_published_figures_are_only_for_the_paper_s_settings() -> None:
@@ -183,6 +190,81 @@ def test_published_figures_are_only_for_the_paper_s_settings() -> None:
     assert published("pmsp-20x4", "ga:iterations=5", 1) is None
     assert published("atsp-50", "icdc:steps=20", 128) == 0.113
     assert published("atsp-30", "nn", 1) is None
+
+
+def test_a_row_says_what_it_was_made_with(dataset: Dataset) -> None:
+    row = summarise(evaluate(dataset, make_solver("sjf"), "icdc", samples=32, time_limit=2.0))
+    assert row.time_limit == 2.0
+    alone = summarise(evaluate(dataset, make_solver("sjf"), "network", samples=32, time_limit=2.0))
+    text = as_text([alone], with_published=True)
+    assert re.search(r"pmsp-20x3 +network +model +×32 +2 s .* 0\.02\n?", text)
+    assert "†" not in text
+    for table in (as_text, as_markdown):
+        both = table([row], with_published=True)
+        assert "model + search" in both
+        assert "0.02 †" in both  # the paper's figure, of a network alone
+        assert "the paper's figure is a network alone" in both
+        assert "network alone" not in table([row])
+        alone = table([replace(row, solver="network")], with_published=True)
+        assert "0.02" in alone
+        assert "†" not in alone
+        classical = table([replace(row, solver="sjf", samples=1)], with_published=True)
+        assert "11.91" in classical
+        assert "†" not in classical
+
+
+def test_shares_proven_by_the_solver_and_by_the_references(dataset: Dataset) -> None:
+    assert dataset.choice is not None
+    assert dataset.proven is not None
+    some = replace(dataset, proven=np.arange(12) < 3)
+    outcomes = evaluate(some, Scripted(dataset.choice), "scripted")
+    row = summarise([*outcomes[:6], *(replace(o, proven=False, device="elsewhere") for o in outcomes[6:])])
+    assert row.proven == 50.0
+    assert row.references_proven == 25.0
+    assert row.device == "cpu + elsewhere"
+    assert "pmsp-20x3: 25 % of the references are proven optima, the others the best known costs." in as_text([row])
+    whole = summarise(evaluate(dataset, Scripted(dataset.choice), "scripted"))
+    assert (whole.proven, whole.references_proven) == (100.0, 100.0)
+    assert "best known" not in as_text([whole])
+    bare = replace(dataset, reference=None, proven=None)
+    assert summarise(evaluate(bare, Scripted(dataset.choice), "scripted")).references_proven is None
+
+
+def test_samples_are_those_of_solving_where_nobody_says(dataset: Dataset) -> None:
+    solver = Scripted(np.zeros((12, 20), dtype=np.int64))
+    assert evaluate(dataset, solver, "scripted")[0].samples == 1
+    solver.default_samples = 5  # type: ignore[misc]
+    assert evaluate(dataset, solver, "scripted")[0].samples == 5
+    assert evaluate(dataset, solver, "scripted", samples=2)[0].samples == 2
+
+
+def test_what_a_solver_answers_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(SOLVERS, "network", raising=False)
+    assert [kind_of(spec) for spec in ("icdc", "icdc:steps=20", "matnet:model=x")] == ["model"] * 3
+    assert [kind_of(spec) for spec in ("search:seconds=2", "cpsat:workers=2", "nn")] == [
+        "search", "classical", "classical",
+    ]  # fmt: skip
+    assert kind_of("icdc:steps=20,improve_rounds=2") == "model + search"
+    assert kind_of("icdc:improve_rounds=0") == "model"
+    assert kind_of("mine:Solver") == "own"
+    assert default_rows() == ["icdc", "search"]
+    monkeypatch.setitem(SOLVERS, "network", SOLVERS["icdc"])
+    assert [kind_of(spec) for spec in ("network", "icdc")] == ["model", "model + search"]
+    assert kind_of("network:improve_rounds=1") == "model + search"
+    assert default_rows() == ["network", "search", "icdc"]
+
+
+def test_without_a_solver_the_rows_are_compared_at_equal_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("icdc.evaluation.kinds.default_rows", lambda: ["random", "search"])
+    assert run(["evaluate", "pmsp-20x3", "--limit", "2", "--time-limit", "0.05", "--json"]) == 0
+    printed = capsys.readouterr()
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [(row["solver"], row["time_limit"]) for row in rows] == [("random", 0.05), ("search", 0.05)]
+    assert "comparing random, search with 0.05 s an instance each" in printed.err
+    assert run(["evaluate", "pmsp-20x3", "--limit", "1", "--json"]) == 0
+    assert [json.loads(line)["time_limit"] for line in capsys.readouterr().out.splitlines()] == [1.0, 1.0]
 
 
 def test_the_picture_has_a_panel_for_each_set(dataset: Dataset) -> None:

@@ -41,6 +41,9 @@ def test_the_main_tables(methods: str, table: dict[str, str]) -> None:
         figures = dict(zip(known, map(float, text.split()), strict=True))
         asked = {(name, count) for name in every for count in (1, 8, 32, 64, 128)}
         assert {key: published(dataset, *key) for key in asked} == {key: figures.get(key) for key in asked}
+        for count in (1, 8, 32, 128):  # the model alone is the paper's, whatever it is called
+            assert published(dataset, "network", count) == figures["icdc", count]
+            assert published(dataset, "network:steps=20", count) == figures["icdc", count]
 
 
 def test_other_sizes() -> None:

@@ -47,6 +47,12 @@ def test_one_part_is_measured_beside_what_is_known_of_the_other(measurement: Any
     assert notes(only="learned") == ["", ""]
 
 
+def test_only_the_methods_that_are_named_are_measured(measurement: Any) -> None:
+    rows = [NEAREST, Row("atsp-20", "random", 2)]
+    assert [m.note for m in measurement(methods=frozenset(["random"])).measure(rows)] == [LEFT_OUT, ""]
+    assert [m.note for m in measurement().measure(rows)] == ["", ""]
+
+
 @pytest.mark.usefixtures("shipped")
 def test_a_model_trained_again_is_measured_again(measurement: Any, save: Any, tmp_path: Path) -> None:
     row = Row("atsp-20", "sl", 1, "sl-atsp-20", options="steps=2,decodes=1")

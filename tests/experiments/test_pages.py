@@ -26,17 +26,18 @@ def made() -> dict[Path, str]:
 def test_pages_are_up_to_date(made: dict[Path, str]) -> None:
     """`python -m experiments pages` writes them again."""
     assert [path.relative_to(ROOT).as_posix() for path in made] == [
-        "docs/results.md", "docs/models.md", "README.md", "docs/baselines.md",
+        "docs/results.md", "docs/models.md", "docs/paper-recipe.md", "README.md", "docs/baselines.md",
     ]  # fmt: skip
     for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, path
 
 
 def test_pages_can_be_read(made: dict[Path, str]) -> None:
-    results, models, readme, _ = made.values()
-    assert len(results.splitlines()) < 300
+    results, models, paper, readme, _ = made.values()
+    assert len(results.splitlines()) < 340
     assert len(models.splitlines()) < 120
-    assert not re.search(r"\{\{|\}\}|nan", results)
+    assert len(paper.splitlines()) < 200
+    assert not re.search(r"\{\{|\}\}|nan", results + paper)
     shown = between_marks(readme, "results", "")
     assert len(readme.splitlines()) - len(shown.splitlines()) + 1 == len(README_SETS) + 2
     for name in FIGURES:
@@ -46,11 +47,11 @@ def test_pages_can_be_read(made: dict[Path, str]) -> None:
 
 def test_one_meaning_of_the_last_sample(made: dict[Path, str]) -> None:
     """The same figure on every page: 3.02 % with one sample and 0.013 % with 128, 20 cities."""
-    results, models, readme, _ = made.values()
-    line = "| atsp-20 (`atsp`) | 0.022 | 0.003 | 0.003 | 0.001 | 0.000 | 3.02 | 0.013 | 4.92 | 0.000 |"
+    results, models, _, readme, _ = made.values()
+    line = "| atsp-20 (`atsp`) | 0.022 | 0.003 | 0.003 | 0.001 | 0.000 | 3.02 | 0.013 | 4.92 | 0.000 | 127.4 |"
     assert line in readme
     assert "| atsp-20 | 0.022 | 0.003 | 0.003 | 0.001 | 0.000 | 3.02 | 0.013 |" in models
-    assert "| IC/DC `atsp`, last sample ×128 | 0.013 (0.006–0.024) *0.000* | 0.045 (0.035–0.057) *0.113* |" in results
+    assert "| IC/DC `atsp`, last sample ×128 (20 × 1) | 0.013 (0.006–0.024) *0.000* | 0.045 (0.035–0.057)" in results
     assert "| IC/DC, the model that ships, end | 3.88 | 0.161 | 0.013 | 0.002 |" in results
 
 
@@ -83,12 +84,12 @@ def test_a_main_table(measured: Any) -> None:
     assert lines[1] == "| MatNet `m` ×1 | 2.00 (1.00–3.00) | *1.32* | 250 ms, a GPU |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [
         "| MatNet `m` ×128",
-        *(f"| IC/DC `atsp`, best ×{n}" for n in (1, 8, 128)),
-        "| IC/DC `atsp`, last sample ×1",
-        "| IC/DC `atsp`, last sample ×128",
-        "| IC/DC `atsp`, refined ×128",
+        *(f"| IC/DC `atsp`, best ×{n} (20 × 1)" for n in (1, 8, 128)),
+        "| IC/DC `atsp`, last sample ×1 (20 × 1)",
+        "| IC/DC `atsp`, last sample ×128 (20 × 1)",
+        "| IC/DC `atsp`, refined ×128 (20 × 1)",
     ]
-    assert lines[3] == "| IC/DC `atsp`, best ×1 | 1.00 (0.500–2.00) *4.92* |  | 1 ms, a GPU |"
+    assert lines[3] == "| IC/DC `atsp`, best ×1 (20 × 1) | 1.00 (0.500–2.00) *4.92* |  | 1 ms, a GPU |"
 
 
 def test_figures_have_about_three_digits(measured: Any) -> None:

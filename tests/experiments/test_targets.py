@@ -35,7 +35,7 @@ def test_rows_are_different_and_their_options_exist(name: str) -> None:
     rows = TARGETS[name](Scope((1, 2), quick=True))
     twice = Counter((r.dataset, r.method, r.model, r.answer, r.samples, r.change, r.options) for r in rows)
     assert max(twice.values()) == 1
-    for options in {row.options for row in rows if METHODS[row.method].solver == "icdc"}:
+    for options in {row.options for row in rows if METHODS[row.method].solver == "network"}:
         make_solver(f"icdc:{options}")
 
 

@@ -18,9 +18,20 @@ from icdc.problems.registry import get_problem
 from icdc.training.sources import read_examples
 
 
-@pytest.mark.parametrize(("name", "size"), [("pmsp", (6, 3)), ("atsp", (6,)), ("navigation", (6,))])
-def test_a_file_without_instances_reads_as_one_with_them(name: str, size: tuple[int, ...], tmp_path: Path) -> None:
-    problem, sample = get_problem(name), SeededSample(size, 200, 7)
+@pytest.mark.parametrize(
+    ("name", "size", "family"),
+    [
+        ("pmsp", (6, 3), None),
+        ("atsp", (6,), None),
+        ("navigation", (6,), None),
+        ("pmsp", (6, 3), "speeds"),
+        ("atsp", (6,), "roads"),
+    ],
+)
+def test_a_file_without_instances_reads_as_one_with_them(
+    name: str, size: tuple[int, ...], family: str | None, tmp_path: Path
+) -> None:
+    problem, sample = get_problem(name), SeededSample(size, 200, 7, family)
     dataset = Dataset(problem, sample.draw(problem), np.arange(200) / 4, np.ones(200, dtype=bool))
     write_dataset(tmp_path / "whole.npz", dataset)
     write_dataset(tmp_path / "drawn.npz", dataset, drawn_from=sample)
@@ -93,6 +104,10 @@ def test_ones_own_problem_must_be_given(tmp_path: Path) -> None:
         ({"size": [5], "count": 3, "seed": -1}, "can be drawn"),
         ({"size": [5], "count": 10**17, "seed": 0}, "do not fit into memory"),
         ({"size": [5], "count": 4, "seed": 0}, "SHA-256"),
+        ({"size": [5], "count": 3, "seed": 0, "family": "uniform"}, "SHA-256"),
+        ({"size": [5], "count": 3, "seed": 0, "family": "speeds"}, "no family 'speeds'"),
+        ({"size": [5], "count": 10**17, "seed": 0, "family": "uniform"}, "do not fit into memory"),
+        ({"size": [10**7], "count": 1, "seed": 0, "family": "uniform"}, "do not fit into memory"),
         ({"size": [5], "count": 3, "seed": 1}, "SHA-256"),
     ],
 )

@@ -91,3 +91,22 @@ def test_what_cannot_be_read(name: str, sentence: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=sentence):
         read_bytes(name)
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    real = tmp_path / "folder" / "real.txt"
+    real.write_text("old")
+    link = tmp_path / "link.txt"
+    link.symlink_to(real)
+    write_atomically(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert list(real.parent.iterdir()) == [real]
+
+
+def test_devices_are_not_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "null.txt"
+    link.symlink_to(os.devnull)
+    with pytest.raises(InputError, match=r"null\.txt: cannot be written \(it is not a regular file\)"):
+        write_atomically(link, "new")

@@ -15,145 +15,9 @@ from hypothesis import strategies as st
 from icdc.errors import InputError, UsageError
 from icdc.io import read_instances
 from icdc.problems.atsp import Atsp
+from tests.io.corpus import OK, npy, npz
 
-
-def npy(array: np.ndarray, allow_pickle: bool = False) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=allow_pickle)
-    return buffer.getvalue()
-
-
-def npz(**named: object) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **named)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-def atsp(section: str, size: object = 2, layout: str = "FULL_MATRIX") -> str:
-    return (
-        f"NAME: t\nTYPE: ATSP\nDIMENSION: {size}\nEDGE_WEIGHT_TYPE: EXPLICIT\n"
-        f"EDGE_WEIGHT_FORMAT: {layout}\nEDGE_WEIGHT_SECTION\n{section}\nEOF\n"
-    )
-
-
-OK = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-WITH_NAN = np.where(OK == 4.0, np.nan, OK)
 GOOD_NPY, GOOD_NPZ = npy(OK), npz(durations=OK)
-
-# (file name, content, part of the message)
-CORPUS: list[tuple[str, str | bytes, str]] = [
-    # tables
-    ("a.csv", "", "the file is empty"),
-    ("a.csv", "\n \n\t\n", "the file is empty"),
-    ("a.csv", "# only a comment\n", "the file is empty"),
-    ("a.csv", "m1,m2\n", "no row of numbers"),
-    ("a.csv", "1,2\n3\n", "line 2 has 1 cells where line 1 has 2"),
-    ("a.csv", "1,2\n3,4,5\n", "line 2 has 3 cells where line 1 has 2"),
-    ("a.csv", "1,2\n3,4\n5,", "line 3, column 2: the cell is empty"),
-    ("a.csv", "1,2\nNaN,4\n5,6", "line 2, column 1: 'NaN' is not a finite number"),
-    ("a.csv", "1,2\n3,inf\n5,6", "line 2, column 2: 'inf' is not a finite number"),
-    ("a.csv", "1,2\n3,-4\n5,6", "negative value -4 at row 2, column 2"),
-    ("a.csv", "1,2\n3,four\n5,6", "line 2, column 2: 'four' is not a number"),
-    ("a.csv", "1,2\n3,=A1\n5,6", "'=A1' is not a number"),
-    ("a.csv", "1,2\n3,1e999\n5,6", "'1e999' is too large"),
-    ("a.csv", "1,2\n3," + "1" * 400 + "\n5,6", "is too large"),
-    ("a.csv", "1,2\n3," + "y" * 400 + "\n5,6", "…' is not a number"),
-    ("a.csv", "a,1,2\nb,3,4\na,5,6", "the row label 'a' occurs twice"),
-    ("a.csv", "x,x\n1,2\n3,4\n5,6", "the column label 'x' occurs twice"),
-    ("a.csv", ",x,y\na,1,2\nb,3,4\nc,5", "line 4 has 2 cells"),
-    ("a.csv", '"1,2\n3,4\n', "line 1 cannot be read as a table"),
-    ("a.csv", "one two three", "a header but no row of numbers"),
-    ("a.csv", b"\x00\x01\x02\x03", "not text"),
-    ("a.csv", b"1,2\n3,\xff\xfe\n", "not text (byte 7 is not UTF-8)"),
-    ("a.csv", b"\xff\xfe1", "not text"),
-    ("a.tsv", "1\t2\n3\tx\n5\t6", "line 2, column 2: 'x' is not a number"),
-    ("a.txt", "1 2\n3\n", "line 2 has 1 cells"),
-    ("a.csv", "%PDF-1.7\n%âãÏÓ\n", "is not a number"),
-    ("a.csv", "<html><body>404</body></html>", "is not a number"),
-    # JSON
-    ("a.json", "", "the file is empty"),
-    ("a.json", "{", "line 1: this is not JSON"),
-    ("a.json", "[[1,2],\n[3,4", "line 2: this is not JSON"),
-    ("a.json", "[]", "the list is empty"),
-    ("a.json", "{}", "the object holds no matrix"),
-    ("a.json", "[[]]", "is empty"),
-    ("a.json", "null", "must be a matrix or an object, got null"),
-    ("a.json", "7", "must be a matrix or an object, got a number"),
-    ("a.json", '"text"', "must be a matrix or an object, got 'text'"),
-    ("a.json", "[1,2,3]", "must be a matrix, got an array with 1 axes"),
-    ("a.json", "[[1,2],[3]]", "row 2 has 1 entries where row 1 has 2"),
-    ("a.json", "[[1,2],3]", "row 2 must be a list of numbers, got a number"),
-    ("a.json", '[[1,2],[3,"4"],[5,6]]', "row 2, column 2: '4' is not a number"),
-    ("a.json", "[[1,2],[3,null],[5,6]]", "row 2, column 2: null is not a number"),
-    ("a.json", "[[1,2],[3,true],[5,6]]", "row 2, column 2: true is not a number"),
-    ("a.json", "[[1,2],[3,NaN],[5,6]]", "row 2, column 2: the number is not finite"),
-    ("a.json", "[[1,2],[3,-Infinity],[5,6]]", "row 2, column 2: the number is not finite"),
-    ("a.json", "[[1,2],[3,1e31],[5,6]]", "row 2, column 2: the number is too large"),
-    ("a.json", f"[[1,2],[3,{10**20}],[5,6]]", "row 2, column 2: the number is too large"),
-    ("a.json", "[[1,2],[3," + "9" * 5000 + "],[5,6]]", "a.json: "),
-    ("a.json", "[" * 100_000, "a.json: "),
-    ("a.json", '{"problem": 3, "durations": [[1]]}', "'problem' must be a name"),
-    (
-        "a.json",
-        '{"problem": "pmsp", "duration": [[1]]}',
-        "the array 'durations' of the problem 'pmsp' is missing",
-    ),
-    ("a.json", '{"problem": "pmsp", "durations": 3}', "the object holds no matrix"),
-    ("a.json", '{"problem": "navigation", "coordinates": [[0,0],[1,1]]}', "the array 'slowness'"),
-    (
-        "a.json",
-        '{"problem": "navigation", "matrix": [[0,0],[1,1]]}',
-        "needs the arrays 'coordinates', 'slowness'",
-    ),
-    (
-        "a.json",
-        '{"problem": "atsp", "distances": [[0,1,2],[3,0,4]]}',
-        "must be square, got 2 rows and 3 columns",
-    ),
-    ("a.json", '{"problem": "atsp", "distances": [[0]]}', "at least 2 cities"),
-    ("a.json", '{"problem": "atsp", "distances": [[0,-1],[1,0]]}', "negative value -1 at row 1, column 2"),
-    ("a.json", '{"durations": [[1,2],[3,4]], "jobs": ["a"]}', "there are 1 names for 2 rows"),
-    ("a.json", '{"durations": [[1,2],[3,4]], "jobs": ["a", "a"]}', "'a' occurs twice"),
-    ("a.json", '{"durations": [[1,2],[3,4]], "jobs": ["a", {}]}', "'jobs' must be a list of names"),
-    ("a.jsonl", '{"durations": [[1,2]]}\n{"durations": [[1,2]]\n', "line 2: this is not JSON"),
-    # TSPLIB
-    ("a.atsp", "", "DIMENSION must be a whole number"),
-    ("a.atsp", atsp("0 1 2"), "must hold 4 numbers for 2 cities in FULL_MATRIX, got 3"),
-    ("a.atsp", atsp("0 1 2 0 5"), "must hold 4 numbers"),
-    ("a.atsp", atsp("0 1 -2 0"), "negative value -2 at row 2, column 1"),
-    ("a.atsp", atsp("0 1 2 nil"), "line 7: 'nil' is not a number"),
-    ("a.atsp", atsp("0", size=1), "at least 2 cities"),
-    ("a.atsp", atsp("0 1 2 0", size="two"), "DIMENSION must be a whole number of cities, got 'two'"),
-    ("a.atsp", atsp("0 1 2 0", size="9" * 99), "DIMENSION must be a whole number"),
-    ("a.atsp", atsp("0 1 2 0", layout="SPIRAL"), "EDGE_WEIGHT_FORMAT 'SPIRAL' is not supported"),
-    ("a.tsp", "just some words", "line 1: 'just some words' is neither"),
-    ("a.tsp", b"\x89PNG\r\n\x1a\n\x00", "not text"),
-    ("a.tour", "TYPE: TOUR\nTOUR_SECTION\n1 2 3 -1", "this is a tour, not an instance"),
-    # NumPy
-    ("a.npy", b"", "the file is empty"),
-    ("a.npy", b"junk junk junk", "cannot be read as NumPy arrays"),
-    ("a.npy", GOOD_NPY[:20], "cannot be read as NumPy arrays"),
-    ("a.npy", GOOD_NPY[:-1], "cannot be read as NumPy arrays"),
-    ("a.npy", npy(WITH_NAN), "not finite at row 2, column 2"),
-    ("a.npy", npy(-OK), "negative value -1.0 at row 1, column 1"),
-    ("a.npy", npy(np.array([["a", "b"]])), "must hold numbers"),
-    ("a.npy", npy(np.array([[None, 1]]), allow_pickle=True), "cannot be read as NumPy arrays"),
-    ("a.npy", npy(np.ones((2, 3), dtype=complex)), "must hold numbers"),
-    ("a.npy", npy(np.array(3.0)), "got an array with 0 axes"),
-    ("a.npy", npy(np.ones(4)), "got an array with 1 axes"),
-    ("a.npy", npy(np.ones((0, 4))), "is empty"),
-    ("a.npy", npy(np.ones((0, 4, 4))), "the file holds no instance"),
-    ("a.npy", npy(np.full((3, 2), 2**60)), "the value at row 1, column 1 is too large"),
-    ("a.npy", npy(np.full((3, 2), 1e300)), "the value at row 1, column 1 is too large"),
-    ("a.npz", b"", "the file is empty"),
-    ("a.npz", GOOD_NPZ[:-30], "cannot be read as NumPy arrays"),
-    ("a.npz", GOOD_NPZ[:150], "cannot be read as NumPy arrays"),
-    ("a.npz", npz(problem="pmsp"), "the archive holds no matrix"),
-    ("a.npz", npz(problem="pmsp", times=OK[None]), "the array 'durations'"),
-    ("a.npz", npz(problem=np.array([1, 2]), durations=OK[None]), "'problem' must be a name"),
-    ("a.npz", npz(problem="atsp", distances=OK[None]), "must be square"),
-    ("a.npz", npz(coordinates=OK[None], slowness=OK, traffic=OK), "different numbers of instances"),
-]
 
 
 def refused(path: Path) -> str:
@@ -163,13 +27,6 @@ def refused(path: Path) -> str:
     assert message.startswith(str(path)), message
     assert "\n" not in message
     return message
-
-
-@pytest.mark.parametrize(("name", "content", "message"), CORPUS, ids=range(len(CORPUS)))
-def test_corpus(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert message in refused(path)
 
 
 def test_a_zip_with_a_wrong_checksum(tmp_path: Path) -> None:
@@ -188,7 +45,7 @@ def test_an_npy_header_that_announces_too_much(tmp_path: Path) -> None:
     header = {"descr": "<f8", "fortran_order": False, "shape": (9_999_999, 9_999_999)}
     np.lib.format.write_array_header_1_0(announced, header)
     path.write_bytes(announced.getvalue() + b"\0" * 48)
-    assert "announces an array that does not fit into memory" in refused(path)
+    assert "announces 762939301 MiB of arrays, more than the 1024 MiB that are read" in refused(path)
 
 
 def loop(path: Path) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from icdc import kernels
 from icdc.diffusion.sampler import SamplingOptions, _decode
-from icdc.kernels import Noise, choosing, fold, root_key, solutions
+from icdc.kernels import Noise, choosing, fold, loads, root_key, solutions
 from icdc.problems.atsp import Atsp
 from icdc.problems.decoding import Order, decode, random_choice
 from icdc.problems.pmsp import Pmsp
@@ -40,6 +40,7 @@ def kernels_only(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Plain
 
     monkeypatch.setattr(solutions, "noisy_scores", refuse)
+    monkeypatch.setattr(loads, "noisy_scores", refuse)
 
 
 PLAIN: Any = solutions.noisy_scores
@@ -98,6 +99,24 @@ def test_columns_are_those_of_plain_operations(rows: int, columns: int, decodes:
     """Every row by itself, more rows than one program takes."""
     found, expected = both_ways(ROWS, random_log_odds(9, rows, columns), "rule", decodes, noisy)
     assert torch.equal(found, expected)
+
+
+@pytest.mark.usefixtures("kernels_only")
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("decodes", [1, 3])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 2), (5, 3), (20, 16), (7, 33)])
+def test_columns_by_loads_are_those_of_plain_operations(rows: int, columns: int, decodes: int, noisy: bool) -> None:
+    """Three matrices for each of two instances, every row at its own turn."""
+    log_odds = random_log_odds(6, rows, columns)
+    times = 1 + random_log_odds(2, rows, columns).abs()
+
+    def choices() -> Tensor:
+        drawn = noise(6 * decodes, 3) if noisy else None
+        return decode(ROWS, log_odds, order="loads", temperature=0.7, noise=drawn, decodes=decodes, times=times)
+
+    found = choices()
+    with kernels.without_triton():
+        assert torch.equal(found, choices())
 
 
 @pytest.mark.usefixtures("kernels_only")

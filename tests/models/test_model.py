@@ -110,7 +110,11 @@ def test_the_file_says_what_it_is(file: Path) -> None:
         dtypes = {opened.get_tensor(key).dtype for key in opened.keys()}  # noqa: SIM118
     assert metadata["version"] == icdc.__version__
     assert metadata["problem"] == "atsp"
-    assert json.loads(metadata["config"])["diffusion"] == {"steps": 7, "schedule": "linear"}
+    assert json.loads(metadata["config"])["diffusion"] == {
+        "steps": 7,
+        "schedule": "linear",
+        "reverse_as_printed": False,
+    }
     assert card_of(file) == {"problem": "atsp", "kind": "diffusion", "sizes": [[5]], "note": "né"}
     assert dtypes == {torch.float16}
 
@@ -284,7 +288,7 @@ def test_unknown_configuration_values_are_errors() -> None:
     assert model_config(CONFIG) == TINY
     with pytest.raises(InputError, match="colour"):
         model_config({**CONFIG, "diffusion": {"steps": 3, "colour": "red"}})
-    with pytest.raises(UsageError, match="unknown encoder"):
+    with pytest.raises(InputError, match="'encoder' must be one of edge, dual, got 'gnn'"):
         model_config({**CONFIG, "network": {**CONFIG["network"], "encoder": "gnn"}})
 
 

@@ -82,6 +82,17 @@ def test_edge_input_is_an_embedding_of_two_values() -> None:
         torch.testing.assert_close(found[0, 0, column], layer.linear.weight @ seen + layer.linear.bias)
 
 
+def test_edge_input_without_products() -> None:
+    """The relations alone: what X_t adds is the same on every edge."""
+    layer = EdgeInput(2, 5, with_relations=True, with_products=False)
+    assert layer.linear.weight.shape == (5, 3)
+    relations = torch.randn(1, 1, 2, 2)
+    zero, one = layer(torch.zeros(1, 1, 2), relations), layer(torch.ones(1, 1, 2), relations)
+    torch.testing.assert_close(one - zero, (2 * layer.linear.weight[:, 0]).expand(1, 1, 2, 5))
+    seen = torch.cat([torch.tensor([-1.0]), relations[0, 0, 1]])
+    torch.testing.assert_close(zero[0, 0, 1], layer.linear.weight @ seen + layer.linear.bias)
+
+
 def make(encoder: str, denoiser: str, same: bool = False, **options: object) -> Network:
     config = NetworkConfig(**{**SMALL, "encoder": encoder, "denoiser": denoiser, **options})  # type: ignore[arg-type]
     return Network(config, FeatureSizes(3, 1, same_items=same)).eval()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from icdc.errors import UsageError
 from icdc.kernels import gelu
 from icdc.networks.encoder import DualBlock, DualEncoder, EdgeEncoder, InputEmbedding, relation_channels
 from icdc.networks.layers import BatchNorm, LayerNorm
@@ -140,6 +141,32 @@ def test_the_same_items_get_the_same_identifier(same: bool) -> None:
     features = Features(torch.randn(1, 3, 3, 1))
     rows, columns = embed(features, embed.relations(features), torch.randn(1, 6, 16))
     assert torch.equal(rows, columns) == same
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_one_hot_identifiers_are_different_and_redrawn(same: bool) -> None:
+    """Columns have one 1 each, in different places that the noise decides; rows the same ones, or none."""
+    config = NetworkConfig(**SMALL, identifiers=6, identifier_kind="one_hot", summaries=False)
+    embed = InputEmbedding(config, FeatureSizes(relations=1, raw_relations=1, same_items=same))
+    for side in (embed.rows, embed.columns):
+        torch.nn.init.eye_(side.weight)
+        torch.nn.init.zeros_(side.bias)
+    relations = torch.zeros(5, 4, 4, 1)
+    rows, columns = embed(Features(relations), relations, torch.randn(5, 8, 6))
+    assert torch.equal(columns.sum(2), torch.ones(5, 4))
+    assert torch.equal((columns > 0).sum(2), torch.ones(5, 4, dtype=torch.long))
+    assert bool((columns.sum(1) <= 1).all())
+    assert len({tuple(order) for order in columns.argmax(2).tolist()}) > 1
+    assert torch.equal(rows, columns) if same else not bool(rows.any())
+
+
+def test_more_items_than_one_hot_identifiers() -> None:
+    embed = InputEmbedding(
+        NetworkConfig(**SMALL, identifiers=3, identifier_kind="one_hot"), FeatureSizes(relations=1, raw_relations=1)
+    )
+    relations = torch.zeros(1, 2, 4, 1)
+    with pytest.raises(UsageError, match="4 items need as many one-hot identifiers"):
+        embed(Features(relations), relations, torch.randn(1, 6, 3))
 
 
 def test_summaries_are_mean_least_most_and_spread() -> None:

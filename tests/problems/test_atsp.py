@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icdc.errors import InputError
-from icdc.problems.atsp import Atsp, log_sinkhorn
+from icdc.problems.atsp import Atsp
 from icdc.problems.contract import to_tensors
+from icdc.problems.priced import log_sinkhorn
 
 ATSP = Atsp()
 

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from icdc import kernels
+from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.decoding import decode, log_probability, random_choice
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
@@ -291,3 +293,86 @@ def test_sampling_is_traceable_without_reading_values() -> None:
             choice: Tensor = decode(rule, log_odds, order=order, noise=Noise(keys), first=first, mask=permitted)
             assert choice.shape == (3, 5)
             assert log_probability(rule, log_odds, choice, first, permitted).shape == (3,)
+
+
+def test_loads_have_total_probability_one_and_samples_follow_it() -> None:
+    """Σ p̂ over all schedules is 1, and decoding by loads draws each as often as p̂ says."""
+    rows, columns = 3, 3
+    choices = torch.tensor(list(itertools.product(range(columns), repeat=rows)))
+    log_odds, times = torch.randn(1, rows, columns), torch.tensor([[[4, 5, 6], [9, 8, 7], [2, 1, 3]]])
+    log_p = log_probability(ROWS, log_odds.expand(len(choices), -1, -1), choices, order="loads", times=times)
+    assert float(log_p.exp().sum()) == pytest.approx(1.0, abs=1e-5)
+    count = 40_000
+    drawn = decode(ROWS, log_odds, order="loads", noise=noise(count), decodes=count, times=times)
+    number = (drawn * torch.tensor([9, 3, 1])).sum(1)
+    share = torch.bincount(number, minlength=27) / count
+    assert (share - log_p.exp()).abs().max() < 0.01
+    independent = log_probability(ROWS, log_odds.expand(len(choices), -1, -1), choices)
+    assert (log_p - independent).abs().max() > 0.5
+
+
+def test_loads_by_hand() -> None:
+    """The longest row first, by what it takes at least; a load of one mean row to come outweighs log-odds of one."""
+    times = torch.tensor([[[2.0, 9.0], [6.0, 8.0], [4.0, 4.0]]])  # rows decide 1, 2, 0; units 4, 3, 2
+    choice = torch.tensor([[0, 0, 0]])
+    log_odds = torch.zeros(1, 3, 2)
+    expected = sum(-math.log1p(math.exp(load / unit)) for load, unit in ((0, 4), (6, 3), (10, 2)))
+    found = log_probability(ROWS, log_odds, choice, order="loads", times=times)
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+    assert decode(ROWS, log_odds, order="loads", times=times).tolist() == [[1, 0, 1]]
+    log_odds[0, 2, 0] = 2.1  # above the price of 6 in units of 3
+    assert decode(ROWS, log_odds, order="loads", times=times).tolist() == [[1, 0, 0]]
+    mask = torch.ones(1, 3, 2, dtype=torch.bool)
+    mask[0, 0, 1] = False
+    assert decode(ROWS, log_odds, order="loads", times=times, mask=mask).tolist() == [[0, 0, 0]]
+
+
+def test_loads_are_those_of_each_instance() -> None:
+    """Several matrices of each instance, decoded several times; the unit of time is all the same."""
+    log_odds, times = torch.randn(6, 9, 4), torch.rand(3, 9, 4) + 0.5
+    whole = decode(ROWS, log_odds, order="loads", noise=noise(12), decodes=2, times=times)
+    for instance in range(3):
+        own = Noise(noise(12).keys[4 * instance : 4 * instance + 4])
+        part = log_odds[2 * instance : 2 * instance + 2]
+        alone = decode(ROWS, part, order="loads", noise=own, decodes=2, times=1000 * times[instance : instance + 1])
+        assert torch.equal(whole[4 * instance : 4 * instance + 4], alone)
+
+
+def test_loads_are_evened_out() -> None:
+    """With nothing else to go by, makespans are far below those of independent rows."""
+    times = torch.rand(5, 40, 4) + 0.5
+    flat = torch.zeros(5, 40, 4)
+
+    def makespan(choice: Tensor) -> Tensor:
+        return kernels.column_totals(times, choice.view(5, 8, 40)).amax(-1).mean()
+
+    by_loads = decode(ROWS, flat, order="loads", noise=noise(40), decodes=8, times=times)
+    independent = decode(ROWS, flat, noise=noise(40), decodes=8)
+    assert makespan(by_loads) < 0.85 * makespan(independent)
+
+
+def test_rows_that_take_no_time_are_decided_all_the_same() -> None:
+    times = torch.zeros(1, 3, 2)
+    choice = decode(ROWS, torch.tensor([[[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]]), order="loads", times=times)
+    assert choice.tolist() == [[1, 0, 1]]
+    assert torch.isfinite(log_probability(ROWS, torch.zeros(1, 3, 2), choice, order="loads", times=times)).all()
+
+
+class _Reversed(OneColumnPerRow):
+    """Decides from the last row on: what the shortcut for loads does is no longer its own way."""
+
+    def next_row(self, state: dict[str, Tensor]) -> Tensor:
+        return state["open"].shape[1] - 1 - state["turn"]
+
+
+def test_orders_that_cannot_be_are_refused() -> None:
+    log_odds, choice, times = torch.zeros(1, 3, 3), torch.tensor([[1, 2, 0]]), torch.ones(1, 3, 3)
+    for rule in (CYCLE, _Reversed()):
+        with pytest.raises(UsageError, match="cannot decide by loads"):
+            decode(rule, log_odds, order="loads", times=times)
+        with pytest.raises(UsageError, match="cannot decide by loads"):
+            log_probability(rule, log_odds, choice, order="loads", times=times)
+    with pytest.raises(UsageError, match="needs to know what each row adds"):
+        decode(ROWS, log_odds, order="loads")
+    with pytest.raises(UsageError, match="no closed form"):
+        log_probability(ROWS, log_odds, choice, order="confidence")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from icdc.kernels import NEVER
 from icdc.problems.decoding import Order, decode
-from icdc.problems.rules import NEVER, HamiltonianCycle, OneColumnPerRow, Rule, State, positions
+from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule, State, positions
 
 
 class PlainCycle(HamiltonianCycle):

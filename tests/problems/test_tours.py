@@ -13,10 +13,10 @@ from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.atsp import Atsp
 from icdc.problems.bounds import assignment_bound
-from icdc.problems.contract import one_hot, to_tensors
+from icdc.problems.contract import Instances, one_hot, to_tensors
 from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
-from icdc.problems.tours import random_tmat, random_tmat_on_device
+from icdc.problems.tours import random_tmat, random_tmat_on_device, random_tour_cost
 
 ATSP = Atsp()
 
@@ -149,3 +149,26 @@ def test_the_bound_of_a_tour_is_that_of_its_steps() -> None:
     costs = Navigation().travel(to_tensors(hidden)).numpy()
     assert np.array_equal(Navigation().lower_bound(hidden), assignment_bound(costs))
     assert np.array_equal(Navigation().cost_matrix(hidden), costs)
+
+
+@pytest.mark.parametrize("cities", [1, 2, 3, 4, 6])
+def test_random_tours_by_enumeration(cities: int) -> None:
+    """Mean and spread over all tours, through matrices with negative entries and a diagonal that does not count."""
+    generator = torch.Generator().manual_seed(cities)
+    travel = 3 + 5 * torch.randn(4, cities, cities, generator=generator, dtype=torch.float64)
+    travel = travel if cities > 1 else torch.zeros_like(travel)
+    tours = [torch.tensor([0, *order]) for order in itertools.permutations(range(1, cities))]
+    every = torch.stack([travel[:, tour, tour.roll(-1)].sum(1) for tour in tours], 1)
+    mean, spread = random_tour_cost(travel)
+    torch.testing.assert_close(mean, every.mean(1))
+    torch.testing.assert_close(spread, every.std(1, correction=0))
+
+
+def test_what_counts_other_than_lengths_has_no_formula() -> None:
+    class Longest(Atsp):
+        def cost(self, instances: Instances, choice: torch.Tensor) -> torch.Tensor:
+            return super().cost(instances, choice).square()
+
+    instances = to_tensors(ATSP.sample(2, (5,), np.random.default_rng(0)))
+    assert Longest().random_cost(instances) is None
+    assert ATSP.random_cost(instances) is not None

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
-from icdc.search.compiled import Compiled, available, compiled, plain
+from icdc.search.compiled import Compiled, available, compiled, compiling, fast_here, in_background, plain
 
 
 @compiled
@@ -52,13 +54,46 @@ def test_without_numba_functions_run_as_written(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("icdc.search.compiled.available", lambda: False)
     function = compiled(lambda: 3)
     assert function() == 3
-    assert function.fast() is function.plain
+    assert function.fast() is function.slow()
 
 
 @pytest.mark.skipif(not available(), reason="numba is not installed")
 def test_with_numba_functions_are_compiled() -> None:
     assert total.fast() is not total.plain
     assert type(total.fast()).__name__ == "CPUDispatcher"
+
+
+@pytest.mark.skipif(not available(), reason="numba is not installed")
+def test_functions_run_as_written_until_the_compiler_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icdc.search.compiled._compilers", {})
+    go_on, seen = threading.Event(), []
+    watched = Compiled(lambda number: None)
+    watched._fast, watched._slow = (lambda number: seen.append("fast")), (lambda number: seen.append("plain"))
+
+    def compile_it() -> None:
+        go_on.wait(10)
+        watched(1)  # here it is the compiled one that is called
+
+    in_background(("search", "some"), compile_it)
+    in_background(("search", "some"), lambda: seen.append("twice"))
+    assert compiling()
+    assert compiling("search")
+    assert not compiling("something else")
+    assert not fast_here()
+    watched(1)
+    go_on.set()
+    while compiling():
+        time.sleep(0.001)
+    watched(1)
+    assert fast_here()
+    assert seen == ["plain", "fast", "fast"]
+    go_on.clear()
+    in_background(("other", "thing"), lambda: go_on.wait(10))
+    watched(2)  # compiled already, whatever else is being compiled
+    watched(2.0)  # not for such a number
+    go_on.set()
+    assert fast_here()
+    assert seen[3:] == ["fast", "plain"]
 
 
 def test_importing_the_search_imports_neither_numba_nor_torch() -> None:

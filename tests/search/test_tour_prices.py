@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.tour_families import FAMILIES, family
+from benchmarks.families import TOURS, distances_of
 from icdc.search.tour_bounds import priced, prove, subtour_prices, violated
 from icdc.search.tour_prices import assignment, patched, with_barriers
 from icdc.search.tours import construct, improve, iterate, length, survey
@@ -20,14 +20,14 @@ def shortest(distances: NDArray[np.generic]) -> float:
 
 
 def tiny(name: str, seed: int, real: bool) -> NDArray[np.int64] | NDArray[np.float64]:
-    distances = family(name, SIZE, seed)
+    distances = distances_of(name, SIZE, seed)
     return distances / 3e5 if real else distances
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted(TOURS))
 def test_assignment_prices_are_feasible_and_tight(name: str) -> None:
     """No step costs less than its prices, those of the assignment cost just as much; exact for integers."""
-    costs, barrier = with_barriers(family(name, 60, 0))
+    costs, barrier = with_barriers(distances_of(name, 60, 0))
     found = assignment(costs, barrier)
     assert found is not None
     successor, prices = found
@@ -65,7 +65,7 @@ def test_patching_joins_where_it_costs_least() -> None:
         assert length(costs, joined) == min(lengths)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted(TOURS))
 @pytest.mark.parametrize("real", [False, True])
 def test_bounds_are_never_above_the_optimum_and_the_proof_finds_it(name: str, real: bool) -> None:
     """Assignment ≤ subtour ≤ shortest tour; then the integer program proves the shortest."""
@@ -98,7 +98,7 @@ def test_any_prices_prove_their_bound() -> None:
     rng = np.random.default_rng(2)
     for real in (False, True):
         for seed in range(20):
-            distances = tiny("noisy_plane", seed, real)
+            distances = tiny("noisy-plane", seed, real)
             costs, _ = with_barriers(distances)
             top = float(distances.max())
             groups = rng.random((3, SIZE)) < 0.5
@@ -129,7 +129,7 @@ def test_missing_groups_are_found() -> None:
 
 def test_the_subtour_bound_is_much_better_on_a_noisy_plane() -> None:
     """And its prices give a better terrain; it says when a tour is shortest."""
-    distances = family("noisy_plane", 40, 0)
+    distances = distances_of("noisy-plane", 40, 0)
     start = construct(distances)
     assert start is not None
     ground = survey(start.costs, start.prices)
@@ -148,7 +148,7 @@ def test_the_subtour_bound_is_much_better_on_a_noisy_plane() -> None:
 
 def test_steps_that_pay_join_the_program() -> None:
     """Starting from two steps a city, the bound is that of the program with all steps."""
-    distances = family("roads", 30, 0)
+    distances = distances_of("roads", 30, 0)
     start = construct(distances)
     assert start is not None
     few = subtour_prices(start.costs, start.prices, start.successor, width=2)

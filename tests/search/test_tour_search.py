@@ -5,38 +5,39 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks.tour_families import FAMILIES, family
+from benchmarks.families import TOURS, distances_of
 from icdc.baselines.assignment import BranchAndBound
 from icdc.baselines.one_by_one import Single
-from icdc.search.tour_search import search
+from icdc.search.effort import Effort
+from icdc.search.tour_search import TourSearch, search
 from icdc.search.tours import length
 
 
 @pytest.mark.parametrize("name", ["crane", "tmat", "uniform"])
 def test_families_near_their_assignment_are_proven(name: str) -> None:
     """And the length is the one that branch and bound proves."""
-    distances = family(name, 25, 0)
+    distances = distances_of(name, 25, 0)
     found = search(distances, 5.0, seed=1)
     assert found is not None
     assert found.proven
-    assert found.bound == length(distances, found.successor)
+    assert found.bound == length(distances, found.choice)
     start = np.roll(np.arange(25), -1)
     exact = BranchAndBound().answer(Single(True, distances, start, 1, 0, None))
     assert exact.proven
     assert found.bound == length(distances, exact.choice)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted(TOURS))
 def test_a_bound_is_never_above_the_tour_and_the_limit_is_kept(name: str) -> None:
-    distances = family(name, 60, 1)
+    distances = distances_of(name, 60, 1)
     search(distances, 0.1, seed=1)  # compiles
     begin = time.perf_counter()
     found = search(distances, 0.5, seed=1)
     assert time.perf_counter() - begin < 5
     assert found is not None
-    assert sorted(found.successor) == list(range(60))
-    assert found.bound <= length(distances, found.successor)
-    assert found.proven == (found.bound == length(distances, found.successor))
+    assert sorted(found.choice) == list(range(60))
+    assert found.bound <= length(distances, found.choice)
+    assert found.proven == (found.bound == length(distances, found.choice))
 
 
 def test_forbidden_steps_leave_a_tour_or_none() -> None:
@@ -47,9 +48,55 @@ def test_forbidden_steps_leave_a_tour_or_none() -> None:
     distances = np.where(allowed, 50, 1)
     found = search(distances, 1.0, seed=1, allowed=allowed)
     assert found is not None
-    assert (found.successor[road] == np.roll(road, -1)).all()
+    assert (found.choice[road] == np.roll(road, -1)).all()
     assert found.proven
     two = np.zeros((12, 12), dtype=bool)  # two rings of six
     for ring in (road[:6], road[6:]):
         two[ring, np.roll(ring, -1)] = True
     assert search(distances, 0.2, seed=1, allowed=two) is None
+
+
+def test_without_seconds_the_same_seed_gives_the_same_parts() -> None:
+    distances = distances_of("noisy-plane", 45, 1)
+    found = []
+    for _ in range(2):
+        parts = TourSearch(distances, 3)
+        for part, steps in ((parts.construct, 0), (parts.search, 100), (parts.prove, 0), (parts.search, 400)):
+            part(Effort(None, steps, 2))
+        assert parts.best is not None
+        found.append(parts.best)
+    assert (found[0].choice == found[1].choice).all()
+    assert (found[0].cost, found[0].bound, found[0].found_by) == (found[1].cost, found[1].bound, found[1].found_by)
+    assert found[0].cost == length(distances, found[0].choice)
+
+
+def test_a_proposal_is_searched_on_from() -> None:
+    """What search makes of it belongs to both; what it cannot improve is as it was proposed."""
+    distances = distances_of("uniform", 60, 0)
+    best = search(distances, 10.0, seed=1)
+    assert best is not None
+    parts = TourSearch(distances, 3)
+    parts.construct(Effort())
+    assert parts.best is not None
+    assert parts.best.cost > best.cost
+    swapped = best.choice.copy()
+    one, two, three = 0, int(swapped[0]), int(swapped[swapped[0]])
+    swapped[one], swapped[two], swapped[three] = three, swapped[three], two  # two neighbours change places
+    parts.take_up(swapped, "somebody", Effort(None, 50))
+    assert parts.best.cost == best.cost
+    assert parts.best.found_by == "somebody + search"
+    again = TourSearch(distances, 3)
+    again.construct(Effort())
+    again.take_up(best.choice, "somebody", Effort(None, 50))
+    assert again.best is not None
+    assert again.best.found_by == "somebody"
+
+
+def test_a_start_is_one_of_the_tours_searched_from() -> None:
+    distances = distances_of("uniform", 60, 0)
+    best = search(distances, 10.0, seed=1)
+    assert best is not None
+    parts = TourSearch(distances, 3, start=best.choice)
+    parts.construct(Effort())
+    assert parts.best is not None
+    assert (parts.best.cost, parts.best.found_by) == (best.cost, "start")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.tour_families import FAMILIES, family
-from icdc.search import compiled
+from benchmarks.families import TOURS, distances_of
+from icdc.search import compiled, tours
+from icdc.search.tour_moves import kicks
 from icdc.search.tour_prices import Prices
-from icdc.search.tours import Terrain, construct, improve, iterate, length, survey
+from icdc.search.tours import Kicks, Terrain, construct, improve, iterate, length, survey, tour_of
 
 SIZE = 9
 
@@ -98,10 +99,10 @@ def test_no_turn_that_starts_well_improves_a_local_optimum(seed: int) -> None:
 
 def test_turns_help_where_distances_are_nearly_symmetric() -> None:
     """On a noisy plane they are switched on, and descents end lower."""
-    distances = family("noisy_plane", 60, 0)
+    distances = distances_of("noisy-plane", 60, 0)
     ground = terrain(distances)
     assert ground.turns
-    assert not terrain(family("uniform", 60, 0)).turns
+    assert not terrain(distances_of("uniform", 60, 0)).turns
     tours = [random_tour(60, seed) for seed in range(20)]
     with_turns = [length(ground.costs, improve(ground, tour)) for tour in tours]
     plainer = terrain(distances, turns=False)
@@ -109,10 +110,10 @@ def test_turns_help_where_distances_are_nearly_symmetric() -> None:
     assert np.mean(with_turns) < np.mean(without)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted(TOURS))
 def test_search_never_lengthens_and_stays_a_tour(name: str) -> None:
     """On every family, from a random tour and from the constructed one."""
-    distances = family(name, 40, 1)
+    distances = distances_of(name, 40, 1)
     start = construct(distances)
     assert start is not None
     assert is_tour(start.successor)
@@ -146,7 +147,7 @@ def test_descents_go_on_until_nothing_gains() -> None:
 
 def test_the_best_tour_met_is_returned() -> None:
     """Slightly longer tours are carried on, but more kicks never give a longer one."""
-    distances = family("noisy_plane", 100, 3)
+    distances = distances_of("noisy-plane", 100, 3)
     start = construct(distances)
     assert start is not None
     ground = survey(start.costs, start.prices)
@@ -195,7 +196,7 @@ def test_integers_stay_exact() -> None:
 
 
 def test_the_same_seed_gives_the_same_tour_and_chunks_do_not_matter() -> None:
-    ground = terrain(family("noisy_plane", 80, 0))
+    ground = terrain(distances_of("noisy-plane", 80, 0))
     tour = random_tour(80, 0)
     one = iterate(ground, tour, seed=5, iterations=700)
     np.testing.assert_array_equal(one, iterate(ground, tour, seed=5, iterations=700))
@@ -216,9 +217,61 @@ def test_compiled_and_plain_code_agree(real: bool) -> None:
             np.testing.assert_array_equal(iterate(ground, tour, seed=3, iterations=150), fast)
 
 
+@pytest.mark.parametrize("slack", [0, 20_000])
+def test_a_kick_is_kept_only_within_the_slack(slack: int) -> None:
+    """The tour that is carried on is never longer than the best by more, and both are as long as is said."""
+    distances = distances_of("noisy-plane", 60, 0)
+    search = Kicks(terrain(distances), random_tour(60, 0), 1, None, 3, np.inf)
+    left_behind = 0
+    for _ in range(200):
+        before = search.tour.order.copy()
+        kicks(
+            search.tour, search.best, search.standing, search.state, 1, 15, np.int64(slack), 3,
+            search.terrain.tolerance, search.terrain.turns,
+        )  # fmt: skip
+        present, best = (search.first - standing for standing in search.standing)
+        assert length(distances, tour_of(search.tour.order)) == present
+        assert length(distances, tour_of(search.best)) == best
+        assert best <= present <= best + slack
+        left_behind += (search.tour.order == before).all()
+    assert 0 < left_behind < 200
+
+
+def test_searches_side_by_side_are_no_worse_than_one_and_repeat_themselves() -> None:
+    ground = terrain(distances_of("noisy-plane", 80, 0))
+    tour = random_tour(80, 0)
+    two = [iterate(ground, tour, seed=5, iterations=50, threads=3) for _ in range(2)]
+    np.testing.assert_array_equal(two[0], two[1])
+    ones = [length(ground.costs, iterate(ground, tour, seed=seed, iterations=5)) for seed in range(8)]
+    several = [length(ground.costs, iterate(ground, tour, seed=seed, iterations=5, threads=3)) for seed in range(8)]
+    assert all(many <= one for many, one in zip(several, ones, strict=True))
+    assert several != ones
+
+
+def test_a_search_can_be_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two parts it ends where it ends in one, wherever it is cut."""
+    monkeypatch.setattr(tours, "PATIENCE", 6)
+    ground, tour = terrain(distances_of("tmat", 50, 1)), random_tour(50, 0)
+    whole, parts = (Kicks(ground, tour, 4, None, 3, np.inf) for _ in range(2))
+    whole.run(2000)
+    for steps in (1, 298, 2, 399, *[50] * 26):
+        parts.run(steps)
+    np.testing.assert_array_equal(whole.best, parts.best)
+    np.testing.assert_array_equal(whole.tour.order, parts.tour.order)
+
+
+def test_without_a_compiler_a_descent_looks_at_the_clock() -> None:
+    ground, tour = terrain(distances_of("noisy-plane", 300, 0)), random_tour(300, 0)
+    with compiled.plain():
+        begin = time.perf_counter()
+        found = improve(ground, tour, seconds=0.2)
+        assert time.perf_counter() - begin < 2
+    assert length(ground.costs, found) < length(ground.costs, tour)
+
+
 def test_limits_end_the_search() -> None:
     """Seconds, a target that is met, and a missing limit."""
-    distances = family("noisy_plane", 120, 0)
+    distances = distances_of("noisy-plane", 120, 0)
     ground = terrain(distances)
     tour = improve(ground, random_tour(120, 0))
     iterate(ground, tour, seed=1, iterations=1)
@@ -227,12 +280,12 @@ def test_limits_end_the_search() -> None:
     assert 0.2 < time.perf_counter() - begin < 3
     target = float(length(distances, tour)) + 1
     np.testing.assert_array_equal(iterate(ground, tour, seed=1, iterations=10**9, target=target), tour)
-    with pytest.raises(ValueError, match="iterations or of seconds"):
+    with pytest.raises(ValueError, match="needs a limit"):
         iterate(ground, tour, seed=1)
 
 
 def test_threads_do_not_disturb_each_other() -> None:
-    ground = terrain(family("tmat", 60, 2))
+    ground = terrain(distances_of("tmat", 60, 2))
     tour = random_tour(60, 0)
     alone = [iterate(ground, tour, seed=seed, iterations=200) for seed in range(4)]
     found: dict[int, NDArray[np.int64]] = {}
@@ -275,3 +328,38 @@ def test_prices_do_not_change_which_tour_is_shorter() -> None:
         for tour in (random_tour(SIZE, seed) for seed in range(9))
     }
     assert len(shifts) == 1
+
+
+def test_a_search_that_finds_nothing_is_shaken_off_its_tour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best tour stays, its length is what is said, and what is met elsewhere counts against all that was met."""
+    distances = distances_of("roads", 60, 1)
+    ground = terrain(distances)
+    quiet, restless = (Kicks(ground, random_tour(60, 0), 4, None, 3, np.inf) for _ in range(2))
+    shaken = 0
+    shake = Kicks._shake
+
+    def counted(self: Kicks) -> None:
+        nonlocal shaken
+        shaken += 1
+        before = self.shortest
+        shake(self)
+        assert self.shortest == before
+        assert sorted(self.tour.order.tolist()) == list(range(60))
+        # measured afresh from where it stands now
+        assert float(self.first) == length(ground.costs, tour_of(self.tour.order))
+        assert not self.standing.any()
+
+    monkeypatch.setattr(Kicks, "_shake", counted)
+    monkeypatch.setattr(tours, "PATIENCE", 10)
+    lengths = []
+    for _ in range(300):
+        restless.run(30)
+        lengths.append(restless.shortest)
+        assert restless.shortest == length(ground.costs, tour_of(restless.best))
+    assert lengths == sorted(lengths, reverse=True)
+    assert 2 <= shaken <= 15
+    monkeypatch.setattr(tours, "PATIENCE", 10**9)
+    before = shaken
+    quiet.run(9000)
+    assert shaken == before
+    assert restless.shortest <= quiet.shortest

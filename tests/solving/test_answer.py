@@ -1,9 +1,12 @@
 """Reports: what people read and what programs parse."""
 
 import json
+import pickle
+from dataclasses import replace
 
 import numpy as np
 
+import icdc
 from icdc.problems.atsp import Atsp
 from icdc.problems.contract import Problem
 from icdc.problems.instance import Instance
@@ -88,3 +91,38 @@ def test_properties_and_json_agree() -> None:
     assert parsed["feasible"] == found.feasible
     assert not found.optimal
     assert parsed["seconds"] == 1.234568
+
+
+def test_answers_are_equal_after_pickling_and_different_where_anything_is() -> None:
+    answer = icdc.solve([[3, 5], [4, 2], [1, 1]], solver="ect")
+    again = pickle.loads(pickle.dumps(answer))
+    assert again == answer
+    assert hash(again) == hash(answer)
+    assert len({again, answer}) == 1
+    assert answer != replace(answer, seed=1)
+    assert answer != replace(answer, choice=1 - answer.choice)
+    assert answer != "an answer"
+    instance = answer.instance
+    others = [
+        replace(instance, name="other"),
+        replace(instance, rows=("a", "b", "c")),
+        replace(instance, coordinates=np.zeros((3, 2))),
+        replace(instance, arrays={"durations": instance.arrays["durations"] + 1}),
+        replace(instance, arrays={"durations": instance.arrays["durations"].astype(float)}),
+        replace(instance, problem=icdc.Atsp()),
+    ]
+    for other in others:
+        assert other != instance
+        assert answer != replace(answer, instance=other)
+    assert instance != 3
+
+
+def test_notebooks_show_the_text_and_the_picture() -> None:
+    answer = icdc.solve([[3, 5], [4, 2], [1, 1]], solver="ect")
+    answer = replace(answer, instance=replace(answer.instance, name="<b>"))
+    shown = answer._repr_html_()
+    assert shown.startswith("<pre>&lt;b&gt;: 3 jobs on 2 machines")
+    assert "<svg" in shown
+    assert "<?xml" not in shown
+    infeasible = replace(answer, verdict=Verdict(False, None, None))
+    assert "<svg" not in infeasible._repr_html_()

@@ -57,7 +57,7 @@ def test_an_infeasible_choice_is_never_an_answer(problem: Problem, time_limit: f
     assert [(verdict.feasible, verdict.objective) for verdict in results.verdicts()] == [(False, None)] * 2
     one = {name: array[0] for name, array in arrays.items()}
     with pytest.raises(InfeasibleError):
-        icdc.solve(one, model=solver.model, samples=2, steps=2, time_limit=time_limit, device="cpu")
+        icdc.solve(one, problem=problem, solver=solver, samples=2, time_limit=time_limit)
     with pytest.raises(InfeasibleError):  # whoever solved it
         icdc.solve(one, problem=problem, solver=icdc.make_solver("random"), samples=2)
 
@@ -82,7 +82,7 @@ def test_optimal_means_that_the_bound_is_met(kind: type, low: float, optimal: bo
     results = DiffusionSolver(model, steps=1, device="cpu").solve(problem, arrays, time_limit=0.2)
     assert results.cost.tolist() == [1000]
     assert results.proven.tolist() == [optimal]
-    answer = icdc.solve(arrays["durations"][0], model=model, samples=1, steps=1, device="cpu")
+    answer = icdc.solve(arrays["durations"][0], solver="network", model=model, samples=1, steps=1, device="cpu")
     assert answer.verdict.objective == 1000
     assert answer.verdict.optimal == optimal
     assert answer.verdict.gap == pytest.approx(0 if optimal else 1000 / low - 1)
@@ -151,5 +151,6 @@ def test_a_callback_may_end_the_search() -> None:
     for wish, ends in ((True, True), (False, False), (None, False)):
         request = Request(Pmsp(), two_jobs(1), callback=lambda _, wish=wish: wish)  # type: ignore[misc]
         assert request.tell(improvement) is ends
-        assert request.last is improvement
+        assert request.last is not None
+        assert request.last.choice is improvement.choice
     assert Request(Pmsp(), two_jobs(1)).tell(improvement) is False

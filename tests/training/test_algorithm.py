@@ -49,7 +49,7 @@ def test_a_round_is_algorithm_1() -> None:
     (steps,) = trainer.steps
     done: list[str] = []
     trainer.graphs.run = lambda step: done.append(step.__name__)  # type: ignore[method-assign]
-    trainer.weights.update_average = lambda rounds: done.append(f"average {rounds}")  # type: ignore[method-assign]
+    trainer.weights.update_average = lambda rounds, statistics: done.append(f"average {rounds}")  # type: ignore[method-assign]
     trainer.round(0, 0.0)
     assert done == ["draw", "make_targets", "improve", "clone", "average 1"]
     assert float(steps.improvement_weight) == 2.0
@@ -177,7 +177,7 @@ def test_a_large_state_is_written_less_often(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("icdc.training.run.save_state", slowly)
     Trainer(small("pmsp", [4, 2], rounds=6), device="cpu", out=tmp_path).run()
-    assert written == 2  # after the first round, and in the end: the next would have been due after 50 seconds
+    assert written == 3  # before and after the first round, and in the end: the next was due after 50 seconds
 
 
 def test_a_seed_repeats_itself() -> None:
@@ -239,14 +239,14 @@ def test_a_kill_at_any_moment_leaves_a_state_to_resume(tmp_path: Path) -> None:
         folder = tmp_path / str(attempt)
         process = subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(asdict(config)), str(folder)])
         deadline = time.monotonic() + 60
-        while not (folder / STATE).exists() and time.monotonic() < deadline:
+        while not (folder / MODEL).exists() and time.monotonic() < deadline:  # written after the first round
             time.sleep(0.005)
         time.sleep(delay)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         restored, state = load_state(folder, TrainingConfig)
         assert restored == config
-        load(folder / MODEL) if (folder / MODEL).exists() else None
+        load(folder / MODEL)
         rounds = int(state["round"])
         assert rounds >= 1
         resumed = Trainer(config, device="cpu", out=folder, resume=True)

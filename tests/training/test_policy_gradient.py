@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -226,3 +227,26 @@ def test_reward_alone_lowers_the_cost_of_small_schedules() -> None:
 def test_sources_that_mean_nothing_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         _by_reward(**changes)
+
+
+@pytest.mark.parametrize("run", [last_decision, all_decisions])
+def test_decisions_are_what_was_decoded_before_any_search(run: Callable[..., Trajectories]) -> None:
+    """Local search goes on with other solutions; what is learned from is decoded, with its own cost and log p̂."""
+    torch.manual_seed(0)
+    task = Task(Pmsp(), {"durations": torch.randint(1, 20, (2, 6, 3))})
+    options = SamplingOptions(steps=3, order="rule", temperature=2.0, keep="last", greedy_end=False)
+    log_odds = torch.randn(8, 6, 3)
+
+    def sampled(rounds: int) -> Trajectories:
+        noise = Noise(fold(root_key(0), torch.arange(8)))
+        wanted = replace(options, improve_rounds=rounds)
+        return run(lambda x, t: log_odds, task, Diffusion(DiffusionConfig(STEPS)), noise, wanted)
+
+    plain, searched = sampled(0), sampled(20)
+    assert torch.equal(searched.cost, task.cost(searched.choice))
+    assert torch.equal(searched.choice, plain.choice)
+    for before, after in zip(plain.decisions, searched.decisions, strict=True):
+        assert before.decoded is not None
+        assert after.decoded is not None
+        assert torch.equal(before.decoded, after.decoded)
+    assert not torch.equal(plain.decisions[-1].x, searched.decisions[-1].x)

@@ -10,10 +10,11 @@ import torch
 
 import icdc
 from icdc.baselines.random import RandomSolver
-from icdc.errors import InputError
+from icdc.errors import InputError, UsageError
 from icdc.io.dataset import Dataset, write_dataset
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.contract import to_tensors
+from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import get_problem
 from icdc.solving import DiffusionSolver
@@ -123,6 +124,52 @@ def test_a_generator_draws_on_the_device_or_on_the_host() -> None:
         assert durations.shape == (6, 5, 2)
     expected = Pmsp().sample(6, (5, 2), np.random.default_rng(7))["durations"]
     assert durations.tolist() == expected.tolist()
+
+
+def test_a_generator_shares_a_round_among_families() -> None:
+    names = ("paper", "forbidden", "forbidden")
+
+    class HostOnly(Pmsp):
+        def sample_on_device(self, size, noise):  # type: ignore[no-untyped-def]
+            return None
+
+    for problem in (Pmsp(), HostOnly()):
+        source = Generated(problem, (5, 3), noise_of(3), np.random.default_rng(7), CPU, names)
+        assert source.on_device is (type(problem) is Pmsp)
+        first, second = (source.draw(6).instances["durations"] for _ in range(2))
+        assert (first.amax((1, 2)) > 1000).tolist() == [False] * 2 + [True] * 4
+        assert torch.equal(first, second) is source.on_device  # the noise of this test is always the same
+    with pytest.raises(UsageError, match="no family 'crane'"):
+        Generated(Pmsp(), (5, 3), noise_of(3), np.random.default_rng(7), CPU, ("crane",))
+
+
+def test_a_run_learns_families_and_its_card_says_so() -> None:
+    values = {
+        "problem": "pmsp", "sizes": [[5, 3], [6, 3]], "rounds": 2, "families": ["paper", "heavy-tailed"],
+        "model": {"network": {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1},
+                  "diffusion": {"steps": 4}},
+        "targets": {"instances": 4, "trajectories": 1, "sampling": {"steps": 2}},
+        "cloning": {"batch": 4, "steps_first": 1, "steps_last": 1},
+    }  # fmt: skip
+    model = Trainer(build_config(TrainingConfig, values), device="cpu").run()
+    assert model.card["data"].endswith("of the families paper, heavy-tailed; no solutions")
+    own = Trainer(build_config(TrainingConfig, values | {"families": []}), device="cpu").run()
+    assert "own generator" in own.card["data"]
+    assert "ranges" not in own.card
+    solver = DiffusionSolver(model)
+    assert solver.unfamiliar(Pmsp(), sample_family(Pmsp(), "heavy-tailed", 1, (5, 3), np.random.default_rng(1))) == [
+        None
+    ]
+    wide = {"durations": np.array([[[1, 1, 900], [1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1]]])}
+    assert solver.unfamiliar(Pmsp(), wide) != [None]
+    spread = model.card["ranges"]["spread"]
+    assert spread[0] < 0.5  # of the paper's own
+    assert spread[1] > 1.0  # of the heavy tails
+
+
+def test_examples_and_families_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="leave out families"):
+        supervised("pmsp", [5, 2], "solved.npz", families=["paper"])
 
 
 def test_an_interrupted_supervised_run_resumes(

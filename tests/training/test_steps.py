@@ -14,7 +14,9 @@ from torch import Tensor
 from icdc.diffusion.sampler import Generated
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.contract import Features, one_hot
+from icdc.problems.tours import random_tour_cost
 from icdc.training import Trainer, TrainingConfig
+from icdc.training.checkpoint import load_state, read_means
 from icdc.training.losses import bernoulli_kl
 from icdc.training.memory import Targets
 from icdc.training.presets import build_config
@@ -228,7 +230,7 @@ def test_drafts_are_what_trajectories_decoded_on_the_way() -> None:
 
 # --- the paper's memory ---
 
-ALTERNATION = {
+ALTERNATION: dict[str, dict[str, Any]] = {
     "targets": {"from_improvement": True, "trajectories": 2, "instances": 8},
     "memory": {"rounds": 2, "reward_weighted": True, "mixture": 0.25},
     "improvement": {"weight": 1.0, "until": 2.0, "sampling": {"steps": T, "decodes": 2}},
@@ -236,18 +238,107 @@ ALTERNATION = {
 
 
 def test_the_memory_holds_the_mixture_with_standardised_rewards() -> None:
-    """α = ¼: three of the prior for every generated solution; R in standard deviations above the prior's mean."""
-    steps = steps_of(config_of("pmsp", [6, 3], **ALTERNATION))
+    """α = ¼: three of the prior for every generated solution; R in standard deviations above random tours."""
+    steps = steps_of(config_of("atsp", [6], **ALTERNATION))
     steps.improve()
     prior, own = 3 * 4, 4
     assert int(steps.memory.stored) == steps.count * (prior + own)
     assert steps.memory.capacity == 2 * steps.count * (prior + own)
     choice = steps.memory.rings["choice"]
-    random = steps.task().cost(choice[: steps.count * prior]).double()
-    ours = steps.task().cost(choice[steps.count * prior : steps.count * (prior + own)]).double()
-    mean, spread = random.mean(1, keepdim=True), random.std(1, keepdim=True)
-    rewards = torch.cat([((mean - random) / spread).flatten(), ((mean - ours) / spread).flatten()]).float()
+    random = steps.task().cost(choice[: steps.count * prior])
+    ours = steps.task().cost(choice[steps.count * prior : steps.count * (prior + own)])
+    mean, spread = (value[:, None].float() for value in random_tour_cost(steps.instances["distances"]))
+    rewards = torch.cat([((mean - cost) / spread).flatten() for cost in (random, ours)])
     assert torch.allclose(steps.memory.rings["reward"][: len(rewards)], rewards, atol=1e-4)
+    assert float(random.mean()) == pytest.approx(float(mean.mean()), rel=0.05)
+    assert read_means([steps.metrics])["effective"] == pytest.approx(float(steps.memory.effective_share()))
+
+
+def test_only_the_best_sample_of_each_instance_is_a_target() -> None:
+    settings = {**ALTERNATION, "targets": {**ALTERNATION["targets"], "best_only": True}}
+    settings["memory"] = {"rounds": 2, "reward_weighted": True, "mixture": 0.5}
+    steps = steps_of(config_of("pmsp", [6, 3], **settings))
+    steps.improve()
+    assert int(steps.memory.stored) == 2 * steps.count  # a random one beside each
+    assert steps.memory.capacity == 4 * steps.count
+    kept = steps.task().cost(steps.memory.rings["choice"][steps.count : 2 * steps.count])
+    means = read_means([steps.metrics])
+    assert float(kept.mean()) == pytest.approx(means["target"])
+    assert means["target"] < means["improvement"]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_generating_leaves_the_running_statistics_alone(own: bool) -> None:
+    """A batch at one time t is normalised by what CLONING, at all of them, has gathered; and gathers nothing itself."""
+    settings = {**ALTERNATION, "improvement": {**ALTERNATION["improvement"], "own_statistics": own}}
+    network = {**NETWORK, "encoder": "dual", "denoiser": "gated", "norm": "batch"}
+    steps = steps_of(config_of("pmsp", [4, 2], model={"network": network, "diffusion": {"steps": T}}, **settings))
+    buffers = steps.weights.model.network.named_buffers
+    before = {name: value.clone() for name, value in buffers() if "running" in name}
+    steps.improve()
+    changed = [name for name, value in buffers() if name in before and not torch.equal(value, before[name])]
+    assert bool(changed) == own
+    assert steps.weights.model.network.training
+    steps.clone()
+    assert all(not torch.equal(value, before[name]) for name, value in buffers() if name in before)
+
+
+def test_the_average_has_statistics_of_its_own() -> None:
+    """After many rounds with weights at rest on average, the running means are those of the averaged network."""
+    network = {**NETWORK, "encoder": "dual", "denoiser": "gated", "norm": "batch"}
+    config = config_of(
+        "pmsp", [4, 2], model={"network": network, "diffusion": {"steps": T}}, cloning={"batch": 256}, **ALTERNATION
+    )
+    trainer = Trainer(config, device="cpu")
+    trainer.set_up()
+    (steps,) = trainer.steps
+    trainer.round(0, 0.0)
+    trainer.round(1, 0.25)
+    average = steps.weights.average.network
+    seen = {int(value) for name, value in average.named_buffers() if name.endswith("num_batches_tracked")}
+    assert seen == {2}  # a batch a round, and nothing of what the current weights saw
+    assert not average.training
+    before = [p.detach().clone() for p in average.parameters()]
+    for _ in range(80):
+        steps.gather_statistics()
+    assert all(torch.equal(old, new) for old, new in zip(before, average.parameters(), strict=True))
+    with torch.no_grad():  # the network gives about the same whether it takes these or those of a large batch
+        model, noise = steps.weights.average, noise_of(2000)
+        items = steps.memory.draw(noise)
+        x = steps.diffusion.q_sample(one_hot(items.choice, 2), 1 + noise.integers(T), 0.5, noise)
+        t = 1 + noise_of(2000, 1).integers(T)
+        running = model.predict(model.encode(items.features, noise_of(2000, 2)), 0.5)(x, t)
+        model.network.train()
+        fresh = model.predict(model.encode(items.features, noise_of(2000, 2)), 0.5)(x, t)
+    assert float((running - fresh).abs().mean()) < 0.2 * float(fresh.std())
+
+
+def test_reward_alone_gathers_its_statistics_while_generating() -> None:
+    """There is no CLONING that could: generated batches are normalised by themselves, and the average gets a copy."""
+    network = {**NETWORK, "encoder": "dual", "denoiser": "gated", "norm": "batch"}
+    config = config_of(
+        "pmsp", [4, 2], model={"network": network, "diffusion": {"steps": T}},
+        cloning={"steps_first": 0, "steps_last": 0}, improvement={"weight": 1.0, "until": 2.0},
+    )  # fmt: skip
+    trainer = Trainer(config, device="cpu")
+    trainer.set_up()
+    trainer.round(0, 0.0)
+    model, average = (dict(m.network.named_buffers()) for m in (trainer.weights.model, trainer.weights.average))
+    assert all(torch.equal(model[name], average[name]) for name in model)
+    assert any(bool(value.any()) for name, value in model.items() if "running_mean" in name)
+
+
+def test_a_memory_that_is_not_saved_begins_empty(tmp_path: Path) -> None:
+    settings = {**ALTERNATION, "memory": {**ALTERNATION["memory"], "saved": False}}
+    config = config_of("pmsp", [4, 2], **settings)
+    Trainer(config, device="cpu", out=tmp_path).run(lambda progress: progress.round == 2, every=0.0)
+    again = Trainer(config, device="cpu", out=tmp_path, resume=True)
+    config, state = load_state(tmp_path, TrainingConfig)
+    assert state["memories"] == [{}]
+    again.set_up(state)
+    assert int(again.steps[0].memory.stored) == 0
+    assert any(tensor is again.steps[0].memory.stored for tensor in again.steps[0].tensors())  # recording undoes it
+    assert again.run().card["training"]["rounds"] == 4
 
 
 # --- IMPROVEMENT ---
@@ -374,3 +465,18 @@ def test_a_problem_with_masks_trains() -> None:
     Trainer(config, device="cpu").run(lambda progress: losses.append(progress.metrics["loss"]), every=0.0)
     assert max(losses) < 3.0
     assert losses[-1] < losses[0]
+
+
+def test_targets_and_drafts_are_what_local_search_left() -> None:
+    """With improve_rounds in the sampling of targets, neither targets nor what was noised again can be improved."""
+    sampling = {"steps": T, "decodes": 1, "improve_rounds": 100}
+    tables: dict[str, Any] = {"targets": {"sampling": sampling}, "cloning": {"drafts": 0.5}}
+    for rounds in (0, 100):
+        sampling["improve_rounds"] = rounds
+        steps = steps_of(config_of("pmsp", [8, 3], **tables))
+        steps.draw()
+        steps.make_targets()
+        for name in ("choice", "draft"):
+            made = steps.memory.rings[name][: steps.count]
+            again = steps.problem.improve(steps.instances, made[:, None], 100).squeeze(1)
+            assert torch.equal(again, made) == (rounds > 0), (name, rounds)

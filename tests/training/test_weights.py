@@ -69,6 +69,12 @@ def test_an_update_descends_at_the_rate_that_is_set() -> None:
             assert torch.allclose(old - new, torch.full_like(old, 1e-3), atol=1e-5)
 
 
+def test_no_clipping_at_all() -> None:
+    weights = weights_of(clip=0.0)
+    weights.update(sum((100.0 * p.sum() for p in weights.parameters), torch.zeros(())))
+    assert all(bool((p.grad == 100.0).all()) for p in weights.parameters if p.grad is not None)
+
+
 def test_large_gradients_are_clipped() -> None:
     weights = weights_of(clip=0.5)
     weights.update(sum((100.0 * p.sum() for p in weights.parameters), torch.zeros(())))

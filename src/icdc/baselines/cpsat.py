@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..solving.solver import Abilities
+from ..errors import UsageError
 from .one_by_one import OneByOne, Single, SingleAnswer
-from .support import IntegerMatrix, as_integers, require
+from .support import Abandoned, Deadline, IntegerMatrix, OutOfTime, as_integers, interruptible, require
+
+MOST_VARIABLES = 2_000_000
+"""A model of more takes minutes to build and more memory than most machines have."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,6 @@ class CpSat(OneByOne):
 
     name = "cpsat"
     structures = ("tour", "makespan")
-    abilities = Abilities(proof=True, start=True)
 
     workers: int = 1
 
@@ -33,13 +35,24 @@ class CpSat(OneByOne):
         from ortools.sat.python import cp_model  # noqa: F401
 
     def answer(self, single: Single) -> SingleAnswer:
+        cells = single.matrix.size
+        if cells > MOST_VARIABLES:
+            raise UsageError(
+                f"the solver 'cpsat' cannot take a matrix of {' × '.join(map(str, single.matrix.shape))}: its model "
+                f"would have {cells} variables, more than {MOST_VARIABLES}; try 'search'"
+            )
+        deadline = single.deadline()
         largest = 10**12 if np.issubdtype(single.matrix.dtype, np.integer) else 10**9
         integers = as_integers(single.matrix, largest, tour=single.tour)
-        if single.tour:
-            return self._tour(single, integers)
-        return self._schedule(single, integers)
+        build = self._tour if single.tour else self._schedule
+        try:
+            return build(single, integers, deadline)
+        except OutOfTime:
+            return SingleAnswer(single.start)
+        except Abandoned as engine:
+            return SingleAnswer(single.start, interrupted=engine.interrupted)
 
-    def _schedule(self, single: Single, integers: IntegerMatrix) -> SingleAnswer:
+    def _schedule(self, single: Single, integers: IntegerMatrix, deadline: Deadline) -> SingleAnswer:
         from ortools.sat.python import cp_model
 
         model = cp_model.CpModel()
@@ -48,19 +61,23 @@ class CpSat(OneByOne):
         makespan = model.new_int_var(0, int(times.min(1).sum()) if jobs else 0, "makespan")
         takes = [[model.new_bool_var(f"{job}_{machine}") for machine in range(machines)] for job in range(jobs)]
         for job in range(jobs):
+            deadline.check()
             model.add_exactly_one(takes[job])
             for machine in range(machines):
                 model.add_hint(takes[job][machine], int(single.start[job]) == machine)
         for machine in range(machines):
+            deadline.check()
             model.add(sum(int(times[job, machine]) * takes[job][machine] for job in range(jobs)) <= makespan)
         model.minimize(makespan)
-        solver, found = self._run(model, single)
+        deadline.check()
+        solver, found, interrupted = self._run(model, single, deadline)
         if not found:
-            return SingleAnswer(single.start, integers.bound(float(solver.best_objective_bound)))
+            bound = integers.bound(float(solver.best_objective_bound))
+            return SingleAnswer(single.start, bound, interrupted=interrupted)
         values = np.array([[solver.boolean_value(cell) for cell in row] for row in takes])
-        return self._answer(solver, integers, values.argmax(1))
+        return self._answer(solver, integers, values.argmax(1), interrupted)
 
-    def _tour(self, single: Single, integers: IntegerMatrix) -> SingleAnswer:
+    def _tour(self, single: Single, integers: IntegerMatrix, deadline: Deadline) -> SingleAnswer:
         from ortools.sat.python import cp_model
 
         model = cp_model.CpModel()
@@ -68,6 +85,7 @@ class CpSat(OneByOne):
         size = len(steps)
         arcs = []
         for i in range(size):
+            deadline.check()
             for j in range(size):
                 if i != j:
                     arc = model.new_bool_var(f"{i}_{j}")
@@ -75,26 +93,33 @@ class CpSat(OneByOne):
                     arcs.append((i, j, arc))
         model.add_circuit(arcs)
         model.minimize(sum(int(steps[i, j]) * arc for i, j, arc in arcs))
-        solver, found = self._run(model, single)
+        deadline.check()
+        solver, found, interrupted = self._run(model, single, deadline)
         if not found:
-            return SingleAnswer(single.start, integers.bound(float(solver.best_objective_bound)))
+            bound = integers.bound(float(solver.best_objective_bound))
+            return SingleAnswer(single.start, bound, interrupted=interrupted)
         choice = np.zeros(size, dtype=np.int64)
         for i, j, arc in arcs:
             if solver.boolean_value(arc):
                 choice[i] = j
-        return self._answer(solver, integers, choice)
+        return self._answer(solver, integers, choice, interrupted)
 
-    def _run(self, model: Any, single: Single) -> tuple[Any, bool]:
+    def _run(self, model: Any, single: Single, deadline: Deadline) -> tuple[Any, bool, bool]:
+        """Return the solver after its search, whether it found a solution, and whether Ctrl-C ended it."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = self.workers
         solver.parameters.random_seed = single.seed
-        if single.limit is not None:
-            solver.parameters.max_time_in_seconds = single.limit
-        status = solver.solve(model)
-        return solver, status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+        solver.parameters.catch_sigint_signal = False  # Ctrl-C is ours: whoever asked must hear of it
+        if (left := deadline.left()) is not None:
+            solver.parameters.max_time_in_seconds = max(0.001, left)
+        status, interrupted = interruptible(lambda: solver.solve(model), solver.stop_search, deadline)
+        return solver, status in (cp_model.OPTIMAL, cp_model.FEASIBLE), interrupted
 
-    def _answer(self, solver: Any, integers: IntegerMatrix, choice: NDArray[np.int64]) -> SingleAnswer:
+    def _answer(
+        self, solver: Any, integers: IntegerMatrix, choice: NDArray[np.int64], interrupted: bool
+    ) -> SingleAnswer:
         bound, value = float(solver.best_objective_bound), float(solver.objective_value)
-        return SingleAnswer(choice.astype(np.int64), integers.bound(min(bound, value)), bool(bound >= value))
+        proven = bool(bound >= value)
+        return SingleAnswer(choice.astype(np.int64), integers.bound(min(bound, value)), proven, interrupted)

@@ -3,6 +3,7 @@
 Scheduling: the sequencing model after Avalos-Rosales et al. (2013); tours: Miller, Tucker and Zemlin (1960).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +34,10 @@ class LinearModel:
 
 
 class _Rows:
-    """Collects constraints one after another."""
+    """Collects constraints one after another; `check` may break it off."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[], None]) -> None:
+        self.check = check
         self.column: list[int] = []
         self.value: list[float] = []
         self.begin: list[int] = [0]
@@ -43,6 +45,7 @@ class _Rows:
         self.upper: list[float] = []
 
     def add(self, terms: list[tuple[int, float]], lower: float, upper: float) -> None:
+        self.check()
         self.column.extend(column for column, _ in terms)
         self.value.extend(value for _, value in terms)
         self.begin.append(len(self.column))
@@ -53,12 +56,12 @@ class _Rows:
         return sparse.csr_array((self.value, self.column, self.begin), shape=(len(self.lower), variables))
 
 
-def sequencing_model(times: Vector, start: NDArray[np.int64]) -> LinearModel:
+def sequencing_model(times: Vector, start: NDArray[np.int64], check: Callable[[], None] = lambda: None) -> LinearModel:
     """Return the sequencing model of processing times (jobs, machines), started from a choice (jobs,).
 
     Variables: x_ijk = 1 if job k directly follows job j on machine i (jobs count from 1, 0 is the dummy
     that opens and closes every machine), at [(i·(n+1) + j)·(n+1) + k]; then the completion times C_0 … C_n;
-    last the makespan.
+    last the makespan. `check` is called for every constraint, and may break it off.
     """
     jobs, machines = times.shape
     nodes = jobs + 1
@@ -70,7 +73,7 @@ def sequencing_model(times: Vector, start: NDArray[np.int64]) -> LinearModel:
     def x(i: int, j: int, k: int) -> int:
         return int((i * nodes + j) * nodes + k)
 
-    rows = _Rows()
+    rows = _Rows(check)
     on_machine, everyone, real = range(machines), range(nodes), range(1, nodes)
     for i in on_machine:
         rows.add([(x(i, 0, j), 1.0) for j in real], -np.inf, 1.0)
@@ -119,16 +122,16 @@ def read_schedule(values: Vector, jobs: int, machines: int) -> NDArray[np.int64]
     return np.asarray(follows[:, :, 1:].sum(1).argmax(0), dtype=np.int64)
 
 
-def mtz_model(costs: Vector, start: NDArray[np.int64]) -> LinearModel:
+def mtz_model(costs: Vector, start: NDArray[np.int64], check: Callable[[], None] = lambda: None) -> LinearModel:
     """Return Miller, Tucker and Zemlin's model of tours through costs (n, n), started from successors (n,).
 
     Variables: x_ij = 1 if j directly follows i, at [i·n + j]; then the positions u_1 … u_{n−1} of all
-    cities but the first.
+    cities but the first. `check` is called for every constraint, and may break it off.
     """
     size = len(costs)
     pairs = size * size
     variables = pairs + size - 1
-    rows = _Rows()
+    rows = _Rows(check)
     for i in range(size):
         others = [j for j in range(size) if j != i]
         rows.add([(i * size + j, 1.0) for j in others], 1.0, 1.0)

@@ -2,18 +2,18 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..diffusion.sampler import best_of
 from ..errors import UsageError
 from ..kernels import Noise
 from ..solving.solver import Abilities, Found, Request
 from .heuristics import shortest_job_first
-from .support import ClassicalSolver, cost_matrices, instance_keys
+from .support import ClassicalSolver, Incumbents, Share, cost_matrices, instance_keys, sample_noise
 
 _GENES_IN_CACHE, _GENES_ON_DEVICE = 1 << 17, 1 << 22
 """Genes worked on at once: few enough to stay in a processor's cache, many enough to keep a GPU busy."""
@@ -21,6 +21,13 @@ _MOVED_JOBS = 3.0
 """Jobs that a mutation moves on average; with fewer the population settles too early."""
 _FIRST_SPEED = 10.0
 """Width of the interval of first velocities, ten times that of positions: a slow swarm settles too early."""
+
+
+_TELL_EVERY = 0.25
+"""Seconds after which the best so far is told again."""
+
+Best = Callable[[], tuple[Tensor, Tensor]]
+"""Returns the best schedules so far and their makespans; called only where somebody wants to know."""
 
 
 def makespans(durations: Tensor, choice: Tensor) -> Tensor:
@@ -55,10 +62,11 @@ class PopulationSearch(ClassicalSolver):
             raise UsageError(f"the solver '{self.name}' needs at least 2 individuals and no negative iterations")
 
     @abstractmethod
-    def evolve(self, durations: Tensor, noise: Noise, rounds: Iterator[int]) -> Tensor:
-        """Return the best schedule found, (batch, jobs), for durations (batch, jobs, machines), float64.
+    def evolve(self, durations: Tensor, noise: Noise) -> Iterator[Best]:
+        """Search schedules for durations (batch, jobs, machines), float64.
 
-        One step of the search for every item of `rounds`, which ends early when the time does.
+        Yields what returns the best schedule so far, (batch, jobs), and its makespan (batch,): at first that of the
+        first population, then after every step of the search, which never ends by itself.
         """
 
     def search(self, request: Request) -> Found:
@@ -66,28 +74,33 @@ class PopulationSearch(ClassicalSolver):
         durations = torch.from_numpy(cost_matrices(request)).to(self.device).double()
         keys = instance_keys(durations.cpu().numpy(), request.seed).to(self.device)
         count, jobs, _ = durations.shape
-        samples = request.samples
         genes = _GENES_IN_CACHE if durations.device.type == "cpu" else _GENES_ON_DEVICE
-        size = max(1, genes // (samples * self.individuals * jobs))
-        found = []
+        together = max(1, min(request.samples, genes // (self.individuals * jobs)))  # samples of an instance
+        size = max(1, genes // (together * self.individuals * jobs))  # instances
+        best, made = Incumbents(request), request.samples
         for begin in range(0, count, size):
-            part = durations[begin : begin + size]
-            deadline = None
-            if request.time_limit is not None:
-                now = time.perf_counter()
-                deadline = now + (started + request.time_limit - now) * len(part) / (count - begin)
-            noise = Noise(keys[begin : begin + size]).spawn(samples)
-            choice = self.evolve(part.repeat_interleave(samples, 0), noise, _rounds(self.iterations, deadline))
-            choice = choice.view(len(part), samples, jobs)
-            found.append(best_of(choice, makespans(part, choice))[0])
-        return Found(torch.cat(found).cpu().numpy(), time.perf_counter() - started)
+            part = slice(begin, min(begin + size, count))
+            share, tried = Share.of(request, started, part.stop - begin, count - begin), 0
+            while tried < request.samples and not (tried and (share.over or best.stopped)):
+                upto = min(tried + together, request.samples)
+                self._evolve(best, part, durations[part], sample_noise(keys[part], tried, upto), share)
+                tried = upto
+            made = min(made, tried)
+        return Found(best.choice, time.perf_counter() - started, samples=made)
 
-
-def _rounds(iterations: int, deadline: float | None) -> Iterator[int]:
-    for iteration in range(iterations):
-        if deadline is not None and time.perf_counter() >= deadline:
-            return
-        yield iteration
+    def _evolve(self, best: Incumbents, part: slice, durations: Tensor, noise: Noise, share: Share) -> None:
+        """Evolve a population for each key of the noise; keep the best of each instance, every now and then."""
+        samples = len(noise.keys) // len(durations)
+        shown = time.perf_counter()
+        steps = self.evolve(durations.repeat_interleave(samples, 0), noise)
+        for step, found in enumerate(steps):  # pragma: no branch
+            last = step == self.iterations or share.over or best.stopped
+            if step == 0 or last or time.perf_counter() - shown > _TELL_EVERY:
+                choice, cost = found()
+                best.take(part, choice.view(len(durations), samples, -1), cost.view(len(durations), samples))
+                shown = time.perf_counter()
+            if last:
+                return
 
 
 @dataclass(frozen=True)
@@ -105,17 +118,17 @@ class GeneticAlgorithm(PopulationSearch):
     mutation: float = 0.3
     crossover: float = 0.3
 
-    def evolve(self, durations: Tensor, noise: Noise, rounds: Iterator[int]) -> Tensor:
+    def evolve(self, durations: Tensor, noise: Noise) -> Iterator[Best]:
         _, jobs, machines = durations.shape
         population = noise.integers(machines, self.individuals, jobs)
         population[:, 0] = shortest_job_first(durations)
         cost = makespans(durations, population)
-        for _ in rounds:
+        while True:
+            yield partial(_fittest, population, cost)
             children = self._children(population, cost, machines, noise)
             best = cost.argmin(1, keepdim=True)
             population = torch.cat([_individuals(population, best), children], 1)
             cost = torch.cat([cost.gather(1, best), makespans(durations, children)], 1)
-        return _individuals(population, cost.argmin(1, keepdim=True)).squeeze(1)
 
     def _children(self, population: Tensor, cost: Tensor, machines: int, noise: Noise) -> Tensor:
         """Return (batch, individuals − 1, jobs) children of a population (batch, individuals, jobs)."""
@@ -127,6 +140,12 @@ class GeneticAlgorithm(PopulationSearch):
         mutant = noise.uniform(children, 1) < self.mutation
         moved = mutant & (noise.uniform(children, jobs) < _MOVED_JOBS / jobs)
         return torch.where(moved, noise.integers(machines, children, jobs), child)
+
+
+def _fittest(population: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the best individual (batch, jobs) and its cost (batch,)."""
+    lowest, index = cost.min(1, keepdim=True)
+    return _individuals(population, index).squeeze(1), lowest.squeeze(1)
 
 
 def _individuals(population: Tensor, index: Tensor) -> Tensor:
@@ -150,7 +169,7 @@ class ParticleSwarm(PopulationSearch):
     cognitive: float = 1.5
     social: float = 1.5
 
-    def evolve(self, durations: Tensor, noise: Noise, rounds: Iterator[int]) -> Tensor:
+    def evolve(self, durations: Tensor, noise: Noise) -> Iterator[Best]:
         batch, jobs, machines = durations.shape
         shape = (self.individuals, jobs, machines)
         position = noise.uniform(*shape)
@@ -159,7 +178,8 @@ class ParticleSwarm(PopulationSearch):
         velocity = (noise.uniform(*shape) - 0.5) * _FIRST_SPEED
         own, own_cost = position, makespans(durations, position.argmax(3))
         item = torch.arange(batch, device=durations.device)
-        for _ in rounds:
+        while True:
+            yield partial(_best_seen, own, own_cost)
             common = own[item, own_cost.argmin(1)][:, None]
             bits = noise.bits(*shape)  # drawing is what costs most here: two coarse numbers from one draw
             to_own = (bits >> 16).float() * (self.cognitive / 65536) * (own - position)
@@ -171,4 +191,9 @@ class ParticleSwarm(PopulationSearch):
             better = cost < own_cost
             own_cost = torch.where(better, cost, own_cost)
             own = torch.where(better[:, :, None, None], position, own)
-        return own[item, own_cost.argmin(1)].argmax(2)
+
+
+def _best_seen(own: Tensor, own_cost: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the best schedule (batch, jobs) of what particles have seen, (batch, n, jobs, machines), and its cost."""
+    lowest, index = own_cost.min(1)
+    return own[torch.arange(len(own), device=own.device), index].argmax(2), lowest

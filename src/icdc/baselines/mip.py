@@ -9,12 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MissingExtraError
-from ..solving.solver import Abilities
+from ..errors import MissingExtraError, UsageError
 from .formulations import LinearModel, mtz_model, read_schedule, read_tour, sequencing_model
 from .one_by_one import OneByOne, Single, SingleAnswer
-from .support import require, silent_stdout
+from .support import Abandoned, Deadline, OutOfTime, interruptible, require, silent_stdout
 
+MOST_VARIABLES = 500_000
+"""A model of more takes minutes to build and more memory than most machines have."""
 _SCALE = 1000.0
 """What the greatest number of an instance becomes: absolute tolerances then mean the same for all."""
 _TRUST = 1e-7
@@ -22,11 +23,12 @@ _TRUST = 1e-7
 
 
 class Point(NamedTuple):
-    """What an engine found: values (variables,) or None, its bound, and whether it finished."""
+    """What an engine found: values (variables,) or None, its bound, whether it finished, and whether by Ctrl-C."""
 
     values: NDArray[np.float64] | None
     bound: float
     optimal: bool
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,9 @@ class MixedInteger(OneByOne):
     """
 
     structures = ("tour", "makespan")
-    abilities = Abilities(proof=True, start=True)
 
     @abstractmethod
-    def run(self, model: LinearModel, single: Single) -> Point:
+    def run(self, model: LinearModel, single: Single, deadline: Deadline) -> Point:
         """Solve a model within the limit of the single."""
 
     def answer(self, single: Single) -> SingleAnswer:
@@ -51,16 +52,28 @@ class MixedInteger(OneByOne):
         top = float(np.abs(matrix).max(initial=0.0))
         unit = top / _SCALE if top > 0 else 1.0
         rows, columns = matrix.shape
+        variables = rows * rows if single.tour else columns * (rows + 1) ** 2
+        if variables > MOST_VARIABLES:
+            raise UsageError(
+                f"the solver '{self.name}' cannot take a matrix of {rows} × {columns}: its model would have "
+                f"{variables} variables, more than {MOST_VARIABLES}; try 'cpsat' or 'search'"
+            )
         build = mtz_model if single.tour else sequencing_model
-        point = self.run(build(matrix / unit, single.start), single)
+        deadline = single.deadline()
+        try:
+            point = self.run(build(matrix / unit, single.start, deadline.check), single, deadline)
+        except OutOfTime:
+            return SingleAnswer(single.start)
+        except Abandoned as engine:
+            return SingleAnswer(single.start, interrupted=engine.interrupted)
         bound = point.bound * unit
         bound -= _TRUST * max(abs(bound), unit)
         if np.issubdtype(single.matrix.dtype, np.integer) and np.isfinite(bound):
             bound = float(np.ceil(bound))
         if point.values is None:
-            return SingleAnswer(single.start, bound)
+            return SingleAnswer(single.start, bound, interrupted=point.interrupted)
         choice = read_tour(point.values, rows) if single.tour else read_schedule(point.values, rows, columns)
-        return SingleAnswer(choice, bound, point.optimal)
+        return SingleAnswer(choice, bound, point.optimal, point.interrupted)
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,9 @@ class MathOpt(MixedInteger):
     def load(self) -> None:
         from ortools.math_opt.python import mathopt  # noqa: F401
 
-    def run(self, model: LinearModel, single: Single) -> Point:
+    def run(self, model: LinearModel, single: Single, deadline: Deadline) -> Point:
         from ortools.math_opt.python import mathopt
+        from ortools.util.python.solve_interrupter import SolveInterrupter
 
         built = mathopt.Model()
         variables = [
@@ -86,33 +100,42 @@ class MathOpt(MixedInteger):
         ]
         begin, column, value = model.rows.indptr, model.rows.indices, model.rows.data
         for row, (low, high) in enumerate(zip(model.row_lower, model.row_upper, strict=True)):
+            deadline.check()
             constraint = built.add_linear_constraint(lb=low, ub=high)
             for entry in range(begin[row], begin[row + 1]):
                 constraint.set_coefficient(variables[column[entry]], float(value[entry]))
         for index in np.flatnonzero(model.objective):
             built.objective.set_linear_coefficient(variables[index], float(model.objective[index]))
+        left = deadline.left()
         parameters = mathopt.SolveParameters(
             # MathOpt cannot tell HiGHS how many threads to use; its search for integers runs in one anyway
             threads=None if self.engine == "HIGHS" else 1,
             random_seed=single.seed,
             relative_gap_tolerance=1e-9,
             absolute_gap_tolerance=1e-6,
-            time_limit=None if single.limit is None else datetime.timedelta(seconds=single.limit),
+            time_limit=None if left is None else datetime.timedelta(seconds=max(0.001, left)),
         )
         start = mathopt.SolutionHint(variable_values=dict(zip(variables, model.start, strict=True)))
         engine = getattr(mathopt.SolverType, self.engine)
+        interrupter = SolveInterrupter()
         with silent_stdout():
-            result = mathopt.solve(
-                built,
-                engine,
-                params=parameters,
-                model_params=mathopt.ModelSolveParameters(solution_hints=[start]),
+            result, interrupted = interruptible(
+                lambda: mathopt.solve(
+                    built,
+                    engine,
+                    params=parameters,
+                    model_params=mathopt.ModelSolveParameters(solution_hints=[start]),
+                    interrupter=interrupter,
+                ),
+                interrupter.interrupt,
+                deadline,
             )
         bound = float(result.best_objective_bound())
         if not result.has_primal_feasible_solution():
-            return Point(None, bound, False)
+            return Point(None, bound, False, interrupted)
         values = np.array(result.variable_values(variables))
-        return Point(values, bound, result.termination.reason == mathopt.TerminationReason.OPTIMAL)
+        optimal = result.termination.reason == mathopt.TerminationReason.OPTIMAL
+        return Point(values, bound, optimal, interrupted)
 
 
 @dataclass(frozen=True)
@@ -148,7 +171,7 @@ class Cplex(MixedInteger):
     def load(self) -> None:
         import cplex  # noqa: F401
 
-    def run(self, model: LinearModel, single: Single) -> Point:
+    def run(self, model: LinearModel, single: Single, deadline: Deadline) -> Point:
         import cplex
 
         problem: Any = cplex.Cplex()
@@ -173,8 +196,8 @@ class Cplex(MixedInteger):
         problem.parameters.threads.set(1)
         problem.parameters.randomseed.set(single.seed)
         problem.parameters.mip.tolerances.mipgap.set(1e-9)
-        if single.limit is not None:
-            problem.parameters.timelimit.set(single.limit)
+        if (left := deadline.left()) is not None:
+            problem.parameters.timelimit.set(max(0.001, left))
         problem.solve()
         solution = problem.solution
         if not solution.is_primal_feasible():

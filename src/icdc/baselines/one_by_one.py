@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..solving.solver import Found, Request
 from .heuristics import earliest_completion, insertion_tours, longest_first_order
-from .support import ClassicalSolver, cost_matrices, instance_keys
+from .support import ClassicalSolver, Deadline, cost_matrices, instance_keys
 
 Matrix = NDArray[np.int64] | NDArray[np.float64]
 
@@ -35,13 +35,21 @@ class Single(NamedTuple):
     seed: int
     limit: float | None
 
+    def deadline(self) -> Deadline:
+        """Return when its time is over, if it begins now."""
+        return Deadline(None if self.limit is None else time.perf_counter() + self.limit)
+
 
 class SingleAnswer(NamedTuple):
-    """A feasible choice (rows,), a lower bound on the optimum, and whether the choice is proven optimal."""
+    """A feasible choice (rows,), a lower bound on the optimum, and whether the choice is proven optimal.
+
+    interrupted : whether Ctrl-C ended the search for it.
+    """
 
     choice: NDArray[np.int64]
     bound: float = -np.inf
     proven: bool = False
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,18 +81,29 @@ class OneByOne(ClassicalSolver):
         with _Workers(self, min(self.processes, len(matrices))) as workers:
             started = time.perf_counter()
             starts = _starts(matrices, tour) if request.start is None else request.start
+            limit = None if request.time_limit is None else started + request.time_limit - time.perf_counter()
             seeds = instance_keys(matrices, request.seed).tolist()
             singles = [
                 Single(tour, matrix, start, request.samples, key & 0x7FFFFFFF, None)
                 for matrix, start, key in zip(matrices, starts, seeds, strict=True)
             ]
-            answers = list(workers.answers(singles, request.time_limit))
+            answers: list[SingleAnswer] = []
+            interrupted = False
+            try:
+                for answer in workers.answers(singles, limit):
+                    answers.append(answer)
+                    if answer.interrupted:
+                        raise KeyboardInterrupt
+            except KeyboardInterrupt:  # what was not reached has its quick answer
+                interrupted = True
+                answers += [SingleAnswer(single.start) for single in singles[len(answers) :]]
             seconds = time.perf_counter() - started
         return Found(
             np.stack([answer.choice for answer in answers]),
             seconds,
             np.array([answer.bound for answer in answers], dtype=np.float64),
             np.array([answer.proven for answer in answers], dtype=bool),
+            interrupted=interrupted,
         )
 
 
@@ -95,6 +114,7 @@ class _Workers:
         self.solver = solver
         self.processes = processes
         self.pool: ProcessPoolExecutor | None = None
+        self.running: dict[Future[SingleAnswer], int] = {}
 
     def __enter__(self) -> "_Workers":
         if self.processes > 1:
@@ -105,6 +125,8 @@ class _Workers:
 
     def __exit__(self, *error: Any) -> None:
         if self.pool is not None:
+            for process in self.pool._processes.values() if self.running else ():
+                process.kill()  # after Ctrl-C: what they still work on nobody waits for
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def answers(self, singles: list[Single], time_limit: float | None) -> Iterator[SingleAnswer]:
@@ -113,7 +135,7 @@ class _Workers:
             for index, single in enumerate(singles):
                 yield _answer(self.solver, self._with_share(single, deadline, len(singles) - index))
             return
-        running: dict[Future[SingleAnswer], int] = {}
+        running = self.running
         finished: dict[int, SingleAnswer] = {}
         begun = given = 0
         while given < len(singles):

@@ -4,12 +4,12 @@ import time
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from ..diffusion.sampler import best_of
 from ..kernels import Noise
 from ..problems.contract import Problem, to_tensors
 from ..solving.solver import Abilities, Found, Request, Solver
-from .support import instance_keys
+from .support import Incumbents, Share, instance_keys, sample_noise
 
 _CELLS = 1 << 22
 """Scores drawn at once."""
@@ -29,20 +29,33 @@ class RandomSolver(Solver):
 
     def search(self, request: Request) -> Found:
         started = time.perf_counter()
-        problem, samples = request.problem, request.samples
+        problem = request.problem
         instances = to_tensors(request.arrays, self.device)
         rows, columns = request.shape
         content = torch.cat([instances[name].flatten(1).cpu() for name in problem.arrays], 1)
         keys = instance_keys(content.numpy(), request.seed).to(self.device)
         mask = problem.mask(instances)
-        found = []
-        size = max(1, _CELLS // (samples * rows * columns))
+        best, made = Incumbents(request), request.samples
+        together = max(1, min(request.samples, _CELLS // (rows * columns)))  # samples of an instance
+        size = max(1, _CELLS // (together * rows * columns))  # instances
         for begin in range(0, len(keys), size):
-            noise = Noise(keys[begin : begin + size]).spawn(samples)
-            part = {name: array[begin : begin + size] for name, array in instances.items()}
-            count = len(noise.keys)
-            permitted = None if mask is None else mask[begin : begin + size].repeat_interleave(samples, 0)
-            scores, first = noise.uniform(rows, columns), noise.integers(rows)
-            choice = problem.rule.follow(scores, first, permitted).view(count // samples, samples, rows)
-            found.append(best_of(choice, problem.cost(part, choice))[0])
-        return Found(torch.cat(found).cpu().numpy(), time.perf_counter() - started)
+            part = slice(begin, min(begin + size, len(keys)))
+            some = {name: array[part] for name, array in instances.items()}
+            permitted = None if mask is None else mask[part]
+            share, tried = Share.of(request, started, part.stop - begin, len(keys) - begin), 0
+            while tried < request.samples and not (tried and (share.over or best.stopped)):
+                upto = min(tried + together, request.samples)
+                choice = self._drawn(problem, request.shape, sample_noise(keys[part], tried, upto), permitted)
+                choice = choice.view(part.stop - begin, upto - tried, rows)
+                best.take(part, choice, problem.cost(some, choice))
+                tried = upto
+            made = min(made, tried)
+        return Found(best.choice, time.perf_counter() - started, samples=made)
+
+    def _drawn(self, problem: Problem, shape: tuple[int, int], noise: Noise, mask: Tensor | None) -> Tensor:
+        """Return a random choice (N, rows) for each of the N keys of the noise; masks are of the instances."""
+        rows, columns = shape
+        if mask is not None:
+            mask = mask.repeat_interleave(len(noise.keys) // len(mask), 0)
+        scores, first = noise.uniform(rows, columns), noise.integers(rows)
+        return problem.rule.follow(scores, first, mask)

@@ -1,38 +1,33 @@
-"""The classical search of `icdc.search` as a solver: what the network has to beat with the same time."""
+"""The classical search of `icdc.search` as a solver: what the network has to add something to in the same time."""
 
 from dataclasses import dataclass
 
 from ..errors import UsageError
-from ..search import schedule_search, tour_search
-from ..solving.solver import Abilities
-from .one_by_one import OneByOne, Single, SingleAnswer
+from ..solving.anytime import Anytime
+from ..solving.solver import Abilities, Found, Request
+from .support import ClassicalSolver
 
 
 @dataclass(frozen=True)
-class ClassicalSearch(OneByOne):
-    """Prices, constructions, local search and proofs for `seconds` an instance, or as long as the time limit says.
+class ClassicalSearch(ClassicalSolver):
+    """Prices, constructions, local search and proofs: the default solver without its network.
 
-    Inner loops are compiled where numba is installed (`pip install 'icdc[search]'`); the first call ever made on a
-    machine waits some seconds for the compiler. It ends early where the bound is met.
+    For `seconds` an instance, or as long as the time limit says; with neither (seconds=none) for as many steps as the
+    default solver makes without a limit, and then a seed repeats itself. It ends early where an answer is proven. Inner
+    loops are compiled where numba is installed (`pip install 'icdc[search]'`), and use all cores.
     """
 
     name = "search"
-    abilities = Abilities(start=True, proof=True)
+    abilities = Abilities(bound=True)
     structures = ("tour", "makespan")
 
-    seconds: float = 1.0
+    seconds: float | None = 1.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.seconds > 0:
+        if self.seconds is not None and not self.seconds > 0:
             raise UsageError(f"option 'seconds' of solver 'search' must be positive, got {self.seconds}")
 
-    def answer(self, single: Single) -> SingleAnswer:
-        seconds = self.seconds if single.limit is None else single.limit
-        if single.tour:
-            tour = tour_search.search(single.matrix, seconds, single.seed)
-            if tour is None:
-                return SingleAnswer(single.start)
-            return SingleAnswer(tour.successor, float(tour.bound), tour.proven)
-        schedule = schedule_search.search(single.matrix, seconds, single.seed, start=single.start)
-        return SingleAnswer(schedule.choice, schedule.bound, schedule.proven)
+    def search(self, request: Request) -> Found:
+        if request.time_limit is None and self.seconds is not None:
+            request.time_limit = self.seconds * request.count
+        return Anytime(request, None).run()

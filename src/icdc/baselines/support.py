@@ -1,25 +1,36 @@
 """What classical solvers share: which problems they answer, optional packages, integers, and quiet libraries."""
 
+from __future__ import annotations
+
 import ctypes
 import importlib.util
 import os
 import sys
+import threading
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..errors import MissingExtraError
-from ..kernels import fold, root_key
+from ..later import kernels, torch
 from ..problems.contract import Problem, Structure
-from ..solving.solver import Request, Solver
+from ..solving.solver import Improvement, Request, Solver
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..kernels import Noise
+
+T = TypeVar("T")
+_GRACE, _PATIENCE = 0.2, 0.6
+"""Seconds after its limit when an engine is asked to end, and after that when it is abandoned."""
 _WORDS: dict[Structure, str] = {"tour": "tours", "makespan": "schedules"}
 
 
@@ -51,7 +62,130 @@ def instance_keys(matrices: NDArray[np.generic], seed: int) -> Tensor:
     An instance so gets the same random numbers in any batch and in any chunk.
     """
     content = [zlib.crc32(np.ascontiguousarray(matrix, dtype=np.float64).tobytes()) for matrix in matrices]
-    return fold(root_key(seed), torch.tensor(content, dtype=torch.int64))
+    return kernels.fold(kernels.root_key(seed), torch.tensor(content, dtype=torch.int64))
+
+
+def sample_noise(keys: Tensor, begin: int, end: int) -> Noise:
+    """Return the noise of samples begin … end − 1 of every key (count,), item-major: the same in whatever parts."""
+    number = torch.arange(begin, end, device=keys.device)
+    return kernels.Noise(kernels.fold(kernels.fold(keys, 1)[:, None], number[None, :]).flatten())
+
+
+class Incumbents:
+    """The best of every instance of a request so far, told to it as soon as it is found, so that Ctrl-C loses nothing.
+
+    Attributes
+    ----------
+    choice : (count, rows) int64, −1 where there is none yet.
+    stopped : whether who asked has had enough.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.began = request, time.perf_counter()
+        self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
+        self.cost = np.full(request.count, np.inf)
+        self.stopped = False
+
+    def take(self, part: slice, choice: Tensor, cost: Tensor) -> None:
+        """Keep what is better of K choices (n, K, rows), and their costs (n, K), of n instances."""
+        from ..diffusion.sampler import best_of
+
+        best, lowest = best_of(choice, cost)
+        found, paid = best.cpu().numpy(), lowest.double().cpu().numpy()
+        better = paid < self.cost[part]
+        if better.any():
+            self.choice[part] = np.where(better[:, None], found, self.choice[part])
+            self.cost[part] = np.where(better, paid, self.cost[part])
+            told = Improvement(time.perf_counter() - self.began, self.cost.copy(), self.choice.copy())
+            self.stopped |= self.request.tell(told)
+
+
+class OutOfTime(Exception):
+    """The time was over before an engine could begin."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When the time of an instance is over, by `time.perf_counter`; None for never."""
+
+    at: float | None
+
+    def left(self) -> float | None:
+        """Return the seconds that are left, negative where it is over."""
+        return None if self.at is None else self.at - time.perf_counter()
+
+    def check(self) -> None:
+        """Raise OutOfTime where it is over; for the loops that build what engines take."""
+        if self.at is not None and time.perf_counter() >= self.at:
+            raise OutOfTime
+
+
+class Abandoned(Exception):
+    """An engine did not end when it was asked to; what it still does, nobody waits for.
+
+    interrupted : whether it was asked to because of Ctrl-C.
+    """
+
+    def __init__(self, interrupted: bool) -> None:
+        super().__init__()
+        self.interrupted = interrupted
+
+
+def interruptible(work: Callable[[], T], stop: Callable[[], object], deadline: Deadline) -> tuple[T, bool]:
+    """Run an engine so that Ctrl-C is heard: in a thread of its own, since native code keeps signals waiting.
+
+    After Ctrl-C, and where it goes on after the deadline, `stop` asks the engine to end, and soon after that it is
+    abandoned. Returns what the engine returned, and whether Ctrl-C was pressed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work(), False  # nobody interrupts another thread
+    running: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            running.set_result(work())
+        except BaseException as error:
+            running.set_exception(error)
+
+    # a daemon: whoever is asked to end must not wait for an engine that does not
+    threading.Thread(target=run, daemon=True).start()
+    interrupted = asked = False
+    while True:
+        left = None if deadline.at is None else max(0.0, deadline.at - time.perf_counter()) + _GRACE
+        try:
+            return running.result(_PATIENCE if asked else left), interrupted
+        except TimeoutError:
+            if running.done():
+                raise  # its own
+            if asked:
+                raise Abandoned(interrupted) from None
+        except KeyboardInterrupt:
+            interrupted = True
+        stop()
+        asked = True
+
+
+@dataclass
+class Share:
+    """The time of a part of a batch: its share of what is left, by numbers of instances.
+
+    deadline : by `time.perf_counter`, or None.
+    """
+
+    deadline: float | None
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+    @staticmethod
+    def of(request: Request, started: float, part: int, left: int) -> Share:
+        """Return the share of `part` instances of the `left` ones that are not done yet."""
+        if request.time_limit is None:
+            return Share(None)
+        now = time.perf_counter()
+        return Share(now + (started + request.time_limit - now) * part / left)
 
 
 def require(package: str, extra: str, solver: str) -> None:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ..errors import MissingExtraError, UsageError
 from ..solving.solver import Abilities
+from .lkh_process import LkhProcess
 from .one_by_one import OneByOne, Single, SingleAnswer
-from .support import as_integers, require
+from .support import Deadline, OutOfTime, as_integers, require
 
 if TYPE_CHECKING:
     import pyvrp
@@ -26,7 +27,7 @@ class Lkh(OneByOne):
     LKH is free for academic and non-commercial use only. It computes with integers: distances are shifted
     and scaled to at most 10⁶ (fed with reals, it returns far worse tours without a word). It keeps its
     state in global variables, so several instances at once need processes, not threads; and it cannot be
-    stopped within an instance, so a time limit is looked at between instances.
+    stopped from inside, so it runs in a process of its own, which is stopped when the time is over.
     """
 
     name = "lkh"
@@ -40,16 +41,20 @@ class Lkh(OneByOne):
         require("elkai", "lkh", self.name)
 
     def load(self) -> None:
-        import elkai  # noqa: F401
+        LkhProcess.shared()
 
     def answer(self, single: Single) -> SingleAnswer:
-        import elkai
-
         if len(single.matrix) <= LARGEST:
             return SingleAnswer(tiny_tour(single.matrix))
+        deadline = single.deadline()
         distances = as_integers(single.matrix, largest=10**6, tour=True).values
-        tour = elkai.DistanceMatrix(distances.tolist()).solve_tsp(runs=self.runs * single.samples)
-        return SingleAnswer(successors(tour[:-1]))
+        best = single.start
+        try:
+            for tour in LkhProcess.tours(distances, self.runs * single.samples, deadline.left()):
+                best = successors(tour)
+        except KeyboardInterrupt:
+            return SingleAnswer(best, interrupted=True)
+        return SingleAnswer(best)
 
 
 @dataclass(frozen=True)
@@ -80,21 +85,31 @@ class PyVrp(OneByOne):
 
         if len(single.matrix) <= LARGEST:
             return SingleAnswer(tiny_tour(single.matrix))
+        deadline = single.deadline()
         distances = as_integers(single.matrix, tour=True).values
-        model = _model(distances)
         best, best_cost = single.start, distances[np.arange(len(distances)), single.start].sum()
+        try:
+            model = _model(distances, deadline)
+        except OutOfTime:
+            return SingleAnswer(best)
         for sample in range(single.samples):
-            seconds = np.inf if single.limit is None else single.limit / single.samples
+            left = deadline.left()
+            if sample and left is not None and left <= 0:
+                break
+            seconds = np.inf if left is None else max(0.0, left) / (single.samples - sample)
             stop = MultipleCriteria([MaxIterations(self.iterations), MaxRuntime(seconds)])
             seed = (single.seed + sample) % 2**31
-            result = model.solve(stop, seed=seed, collect_stats=False, display=False)
+            try:
+                result = model.solve(stop, seed=seed, collect_stats=False, display=False)
+            except KeyboardInterrupt:
+                return SingleAnswer(best, interrupted=True)
             if result.is_feasible() and result.cost() < best_cost:
                 clients = [activity.idx for activity in result.best.routes()[0] if activity.is_client()]
                 best, best_cost = successors([0, *(client + 1 for client in clients)]), result.cost()
         return SingleAnswer(best)
 
 
-def _model(distances: NDArray[np.int64]) -> "pyvrp.Model":
+def _model(distances: NDArray[np.int64], deadline: Deadline) -> "pyvrp.Model":
     """Return the model of one vehicle that starts in city 0, visits all others and returns."""
     import pyvrp
 
@@ -105,6 +120,7 @@ def _model(distances: NDArray[np.int64]) -> "pyvrp.Model":
         model.add_client(place)
     model.add_vehicle_type(1, start_depot=depot, end_depot=depot)
     for i, origin in enumerate(places):
+        deadline.check()
         for j, target in enumerate(places):
             if i != j:
                 model.add_edge(origin, target, int(distances[i, j]))
@@ -119,7 +135,6 @@ class Routing(OneByOne):
     """
 
     name = "routing"
-    abilities = Abilities()
     structures = ("tour",)
 
     seconds: float = 0.2
@@ -139,6 +154,7 @@ class Routing(OneByOne):
         size = len(single.matrix)
         if size <= LARGEST:
             return SingleAnswer(tiny_tour(single.matrix))
+        deadline = single.deadline()
         distances = as_integers(single.matrix, tour=True).values.tolist()
         manager = pywrapcp.RoutingIndexManager(size, 1, 0)
         model = pywrapcp.RoutingModel(manager)
@@ -146,7 +162,8 @@ class Routing(OneByOne):
         parameters = pywrapcp.DefaultRoutingSearchParameters()
         parameters.first_solution_strategy = routing_enums_pb2.FirstSolutionStrategy.PATH_CHEAPEST_ARC
         parameters.local_search_metaheuristic = routing_enums_pb2.LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
-        limit = self.seconds if single.limit is None else min(self.seconds, single.limit)
+        left = deadline.left()
+        limit = self.seconds if left is None else min(self.seconds, left)
         parameters.time_limit.FromMilliseconds(max(1, math.floor(1000 * limit)))
         assignment = model.SolveWithParameters(parameters)
         if assignment is None:

@@ -7,31 +7,39 @@ Data goes to stdout, words to stderr. Every failure is one sentence and the exit
 import contextlib
 import ctypes
 import os
+import re
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from ..errors import IcdcError
+from ..errors import IcdcError, visible
+from ..search.compiled import BACKGROUND, SEARCH, compiling
 from .check_problem import check_problem
 from .evaluate import evaluate
 from .finetune import finetune
 from .generate import generate
 from .info import info, models
+from .interrupts import listening
+from .serve import serve
 from .solve import solve
 from .train import train
 from .verify import verify
 
 INTERRUPTED = 130
+NO_MEMORY = re.compile(r"OutOfMemoryError|can't allocate memory")
+"""What torch says where there is not enough memory, on a GPU and on a CPU."""
+MISTAKES: tuple[type[Exception], ...] = typer.BadParameter.__bases__
+"""What typer raises for any mistake in the options."""
 
 app = typer.Typer(
     name="icdc",
     help="Feasible, checked solutions of matrix-shaped problems, from a learned diffusion model.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -41,6 +49,7 @@ app.command()(generate)
 app.command()(train)
 app.command()(finetune)
 app.command()(evaluate)
+app.command()(serve)
 app.command()(models)
 app.command()(info)
 app.command("check-problem")(check_problem)
@@ -64,29 +73,58 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     _keep_freed_memory()
-    try:
-        app(args=None if arguments is None else list(arguments), prog_name="icdc")
-    except SystemExit as stop:
-        return _flushed(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
-    except IcdcError as error:
-        _say(str(error))
-        return error.exit_code
-    except KeyboardInterrupt:
-        _say("interrupted")
-        return INTERRUPTED
-    except Exception as error:
-        if os.environ.get("ICDC_DEBUG"):
-            traceback.print_exc()
-        else:
-            reason = " ".join(str(error).split())
-            _say(f"internal error: {type(error).__name__}: {reason} (ICDC_DEBUG=1 shows where)")
-        return 1
-    return _flushed(0)
+    with listening() as interrupts:
+        try:
+            given = sys.argv[1:] if arguments is None else list(arguments)
+            code = app(args=given, prog_name="icdc", standalone_mode=False)
+        except SystemExit as stop:
+            return _flushed(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+        except IcdcError as error:
+            _say(str(error))
+            return error.exit_code
+        except MISTAKES as error:
+            return _usage(error)
+        except KeyboardInterrupt:
+            _say(interrupts.word)
+            return interrupts.exit_code
+        except Exception as error:
+            if isinstance(error, MemoryError) or NO_MEMORY.search(f"{type(error).__name__} {error}"):
+                _say("there is not enough memory for this; try fewer or smaller instances, samples or batches")
+                return 1
+            if os.environ.get("ICDC_DEBUG"):
+                traceback.print_exc()
+            else:
+                reason = " ".join(str(error).split())
+                _say(f"internal error: {type(error).__name__}: {reason} (ICDC_DEBUG=1 shows where)")
+            return 1
+        if code == INTERRUPTED:  # what typer makes of every KeyboardInterrupt
+            code = interrupts.exit_code
+        return _flushed(code if isinstance(code, int) else 0)
+
+
+def _usage(error: Any) -> int:
+    """Say in a sentence what is wrong with the options; without any argument at all, show the help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    message = " ".join(error.format_message().split()).rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "icdc"
+    _say(f"{message[0].lower()}{message[1:]} (see {command} --help)")
+    return 2
 
 
 def main() -> None:
     """Entry point of the `icdc` command."""
-    sys.exit(run())
+    code = run()
+    if any(thread.name.startswith(BACKGROUND) for thread in threading.enumerate()):
+        # a compiler or an import whose work nobody waits for any more
+        if compiling(SEARCH):
+            from ..search.starting import compile_afterwards
+
+            compile_afterwards()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _keep_freed_memory() -> None:
@@ -102,7 +140,7 @@ def _keep_freed_memory() -> None:
 
 
 def _say(sentence: str) -> None:
-    print(f"icdc: {sentence}", file=sys.stderr)
+    print(f"icdc: {visible(sentence)}", file=sys.stderr)
 
 
 def _flushed(code: int) -> int:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from .. import options as check
 from ..errors import InputError
 from .problems import find_problem, read_size
 
@@ -18,6 +19,8 @@ def check_problem(
     Decoding against brute force, cost and feasibility against each other, probabilities summing to one,
     and the rest of what training and solving rely on. Exits with 3 if anything is wrong.
     """
+    check.whole(seed, "--seed")
+
     from ..conformance import check_conformance
 
     found = find_problem(problem)

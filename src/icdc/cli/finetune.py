@@ -1,11 +1,13 @@
 """`icdc finetune`: a model for your own matrices."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import options as check
 from ..errors import InputError, UsageError
 from .problems import HELP, find_problem
 from .progress import show_training
@@ -15,12 +17,21 @@ if TYPE_CHECKING:
     from ..problems.instance import Instance
 
 
+ANY_TIME = 1e6
+"""Seconds that are never over, where rounds are counted instead."""
+
+
 def finetune(
     model: Annotated[str, typer.Argument(help="A shipped model or a model file to begin with.")],
     files: Annotated[
         list[str], typer.Argument(metavar="DATASET...", help="A dataset, or instance files; all of one size.")
     ],
-    time_limit: Annotated[float, typer.Option(help="Seconds of training, set-up and comparison not counted.")],
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds of training, set-up and comparison not counted.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of training instead of seconds; repeatable by seed.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The model to write; by default MODEL-DATASET.safetensors.")
     ] = None,
@@ -31,32 +42,50 @@ def finetune(
 ) -> None:
     """Train a model further on your own matrices, without solved examples.
 
-    A part is held out; the model is compared with the old one on it, and the better of the two is written.
+    A part is held out; the model is compared with the old one on it, and the better of the two is written. Stopped and
+    called again, it goes on where it was.
     """
-    from ..io.dataset import fingerprint
-    from ..models.diffusion import load
-    from ..training.finetuning import finetune as run
-
-    if not time_limit > 0:
-        raise UsageError(f"--time-limit must be more than 0 seconds, got {time_limit:g}")
+    if (time_limit is None) == (rounds is None):
+        raise UsageError("give --time-limit or --rounds")
+    if time_limit is not None:
+        check.seconds(time_limit, "--time-limit")
+    check.whole(seed, "--seed")
     path = out or Path(f"{Path(model).stem}-{Path(files[0]).stem}.safetensors")
+    partial = path.with_name(path.name + ".partial")
+    if path.exists() and partial.is_dir():  # a call that was killed when it had written the model
+        shutil.rmtree(partial, ignore_errors=True)
+        print(f"{path} was finished already", file=sys.stderr)
+        print(path)
+        return
     if path.exists():
         raise UsageError(f"{path} is there already; choose another --out")
     if not path.parent.is_dir():
         raise UsageError(f"--out {path}: there is no folder '{path.parent}'")
+    for file in files:
+        if not Path(file).exists() and Path(file).suffix:
+            raise InputError(f"{file}: no such file")
+
+    from ..io.dataset import fingerprint
+    from ..models.diffusion import load
+    from ..training.finetuning import finetune as run
+
     base = load(model, device, None if problem is None else find_problem(problem))
     arrays = _read(files, base.problem)
     named = Path(files[0]).name if len(files) == 1 else f"{Path(files[0]).name} and {len(files) - 1} more"
     about = {"dataset": named, "sha256": fingerprint(arrays)}
     try:
         result = run(
-            base, arrays, time_limit=time_limit, holdout=holdout, seed=seed, device=device, about=about,
-            callback=show_training,
+            base, arrays, time_limit=time_limit or ANY_TIME, rounds=rounds or 0, holdout=holdout, seed=seed,
+            device=device, about=about, callback=show_training, partial=partial,
         )  # fmt: skip
+    except KeyboardInterrupt:
+        print("\nicdc: stopped; the same command goes on where it was", file=sys.stderr)
+        raise
     finally:
         if sys.stderr.isatty():
             print(file=sys.stderr)
     result.model.save(path)
+    shutil.rmtree(partial, ignore_errors=True)
     before, after = float(result.before.mean()), float(result.after.mean())
     sure = "" if result.uncertainty != result.uncertainty else f" ± {100 * result.uncertainty:.2f}"
     print(
@@ -78,6 +107,8 @@ def _read(files: list[str], problem: "Problem") -> "Arrays":
     first: Instance | None = None
     found = []
     for instance in (instance for file in files for instance in read_instances(file, problem)):
+        if instance.forbidden is not None:
+            raise InputError(f"{instance.name}: fine-tuning does not take instances with forbidden pairs")
         first = first or instance
         sizes = [problem.size(one.batch()) for one in (first, instance)]
         if sizes[0] != sizes[1]:

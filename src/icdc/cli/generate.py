@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import options as check
+from ..errors import UsageError
+from ..machine import available_memory, gibibytes
 from .problems import find_problem, read_size
 from .progress import progress
 
 if TYPE_CHECKING:
     from ..io.dataset import Dataset, SeededSample
+
+
+NUMBERS = 3
+"""Numbers in memory for every entry of a matrix while instances are drawn and written."""
 
 
 def generate(
@@ -21,6 +28,9 @@ def generate(
     size: Annotated[str | None, typer.Option(help="Cities, or jobs x machines: 20, 20x4.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How many instances.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the instances.")] = 0,
+    family: Annotated[
+        str | None, typer.Option(help="A family of the problem, such as job-correlated or crane; default its own draw.")
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="Solver whose costs become the references: cpsat, branch, lkh:runs=10, …")
     ] = None,
@@ -37,11 +47,17 @@ def generate(
     along. With --without-instances the file holds what the instances are drawn from and their SHA-256; whatever
     reads it draws them again.
     """
+    if out.suffix.lower() != ".npz":
+        raise UsageError(f"--out {out}: a dataset is an .npz file, so the name must end in .npz")
+    check.whole(seed, "--seed")
+    if time_limit is not None:
+        check.seconds(time_limit, "--time-limit")
+
     from ..evaluation.references import write_referenced
     from ..io.dataset import write_dataset
     from ..solving.registry import make_solver
 
-    dataset, sample = _drawn(problem, size, count, seed)
+    dataset, sample = _drawn(problem, size, count, seed, family)
     drawn_from = sample if without_instances else None
     if reference is None:
         write_dataset(out, dataset, drawn_from=drawn_from)
@@ -67,18 +83,36 @@ def generate(
     print(f"wrote {len(finished)} instances to {out}, {proven} references proven optimal", file=sys.stderr)
 
 
-def _drawn(name: str, size: str | None, count: int, seed: int) -> tuple["Dataset", "SeededSample"]:
+def _check_memory(shape: tuple[int, int], count: int) -> None:
+    """Refuse instances that do not fit into memory, before any is drawn."""
+    needed, there = NUMBERS * 8 * count * shape[0] * shape[1], available_memory()
+    if there is not None and needed > there:
+        raise UsageError(
+            f"{count} instances of {shape[0]} × {shape[1]} need about {gibibytes(needed)} of memory, and "
+            f"{gibibytes(there)} are free: choose a smaller --count or --size"
+        )
+
+
+def _drawn(name: str, size: str | None, count: int, seed: int, family: str | None) -> tuple["Dataset", "SeededSample"]:
     """Return the standard set of that name, or fresh instances of that problem, and what they are drawn from."""
-    from ..errors import UsageError
     from ..io.dataset import Dataset, SeededSample
     from ..io.standard import STANDARD_SETS, standard_set
+    from ..problems.families import get_family
 
     if name in STANDARD_SETS:
         if size is not None:
             raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
+        if family is not None:
+            raise UsageError(f"the standard set '{name}' is of one family already; leave out --family")
         return standard_set(name), STANDARD_SETS[name].sample
     problem = find_problem(name)
     if size is None:
         raise UsageError(f"--size is needed for '{name}': {' x '.join(problem.size_names)}")
-    sample = SeededSample(read_size(size, problem), count, seed)
-    return Dataset(problem, sample.draw(problem)), sample
+    if family is not None:
+        get_family(problem, family)  # refuses an unknown one
+    sample = SeededSample(read_size(size, problem), count, seed, family)
+    _check_memory(problem.shape(sample.size), count)
+    try:
+        return Dataset(problem, sample.draw(problem)), sample
+    except (MemoryError, ValueError):  # NumPy says either, by how far it is too much
+        raise UsageError(f"{count} instances of size {size} do not fit into memory") from None

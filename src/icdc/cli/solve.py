@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .. import options as check
 from ..errors import InfeasibleError, InputError, UsageError
+from . import reading
+from .explain import Asked
 from .problems import HELP, find_problem, look_here
 
 if TYPE_CHECKING:
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
     from ..solving import Answer, Solver
 
 INTERRUPTED = 130
+DEFAULT = "icdc"
 ANIMATION, STREAM = ".gif", ".jsonl"
+ENDINGS, IMAGES = (".tour", ".csv", ".json", ".txt"), (".png", ".svg", ".pdf")
+"""What solutions and pictures may be called; `icdc.io` says the same, and is slower to ask."""
 
 
 def solve(
@@ -29,12 +35,16 @@ def solve(
     model: Annotated[
         str | None, typer.Option(help="A shipped model or a model file; by default the one that fits best.")
     ] = None,
-    solver: Annotated[str, typer.Option(help="icdc, or another of `icdc info`: cpsat, lkh, …")] = "icdc",
+    solver: Annotated[str, typer.Option(help="icdc, or another of `icdc info`: cpsat, lkh, …")] = DEFAULT,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Tries for each instance; by default 32 for icdc, 1 for others.")
+        int | None,
+        typer.Option(min=1, help="Tries for each instance; by default 8 (icdc), 32 (network) or 1."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps of the learned solver.")] = None,
     refine: Annotated[int | None, typer.Option(min=0, help="Rounds of refinement by noising again.")] = None,
+    improve_rounds: Annotated[
+        int | None, typer.Option(min=0, help="Local search: changes to the best solution of every denoising step.")
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds to spend on all instances together.")] = None,
     start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
@@ -49,13 +59,38 @@ def solve(
         str | None, typer.Option(metavar="ADDRESS", help="Spread the instances over the Ray cluster there.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")] = None,
+    labels: reading.Labels = None,
+    comments: reading.Comments = None,
+    decimal: reading.Decimal = None,
+    id_column: reading.IdColumn = None,
+    metric: reading.Metric = None,
+    sheet: reading.Sheet = None,
+    cells: reading.Range = None,
+    forbidden: reading.Forbidden = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what was read, and which solver and model answer it, and why.")
+    ] = False,
 ) -> None:
     """Solve instances and print checked answers with a lower bound.
 
-    Reads TSPLIB, CSV, TSV, JSON, NPY and NPZ files and datasets. Ctrl-C stops and prints the best so far.
+    Reads TSPLIB, CSV, TSV, JSON, XLSX, NPY and NPZ files and datasets, packed by gzip too.
+    Ctrl-C stops and prints the best so far.
     With several instances, --out and --plot number their files. For thousands, --out FILE.jsonl takes the answers
     as they come instead of standard output, and a call that was stopped goes on with --resume.
     """
+    # mistakes in the options are said before anything heavy is imported
+    if time_limit is not None:
+        check.seconds(time_limit, "--time-limit")
+    if samples is not None:
+        check.samples(samples, time_limit, "--samples")
+    check.whole(seed, "--seed")
+    if [*files, start].count("-") > 1:
+        raise UsageError("standard input can be read only once")
+    for path in [*files, *([] if start is None else [start])]:
+        if path != "-" and not Path(path).exists():
+            raise InputError(f"{path}: no such file")
+    _check_outputs(out, plot, resume)
+
     from ..io import read_instances
     from ..plots import Recorder
     from ..solving.answers_file import AnswersFile
@@ -63,23 +98,21 @@ def solve(
     from ..solving.path import solve_instances
     from .watch import Watch
 
-    if time_limit is not None and not time_limit > 0:
-        raise UsageError(f"--time-limit must be more than 0 seconds, got {time_limit:g}")
-    if [*files, start].count("-") > 1:
-        raise UsageError("standard input can be read only once")
-    _check_outputs(out, plot, resume)
     recorder = Recorder() if plot is not None and plot.suffix.lower() == ANIMATION else None
     if recorder is not None and ray is not None:
         raise UsageError(f"--plot {plot}: what happens on a cluster cannot be animated")
     cluster = None if ray is None else Cluster(ray)
     asked = None if problem is None else find_problem(problem)
-    chosen = _make(solver, model=model, steps=steps, refine=refine, device=device, trace=recorder)
-    instances = [one for file in files for one in read_instances(file, asked or _problem_of(model))]
+    chosen = _make(
+        solver, model=model, steps=steps, refine=refine, improve_rounds=improve_rounds, device=device, trace=recorder
+    )
+    read = reading.read_options(labels, comments, decimal, id_column, metric, sheet, cells, forbidden)
+    instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
     if recorder is not None and len(instances) != 1:
         raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
     file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
-    watch = Watch(total=count)
+    watch = Watch(total=count, explain=Asked(solver != DEFAULT, model) if explain else None)
     answers = solve_instances(
         instances,
         chosen,
@@ -91,12 +124,13 @@ def solve(
         cluster=cluster,
         file=file,
     )
-    infeasible, interrupted = 0, False
+    infeasible, interrupted, reason = 0, False, None
     try:
         with contextlib.nullcontext() if cluster is None else cluster:
             for number, (place, answer) in enumerate(answers):
                 interrupted |= answer.interrupted
                 infeasible += not answer.feasible
+                reason = answer.reason
                 if file is None:
                     watch.clear()
                     _print(answer, as_json)
@@ -110,13 +144,17 @@ def solve(
                 watch.finished(1)
     finally:
         watch.clear()
-        if file is not None and file.taken_up:
-            print(file.summary(count), file=sys.stderr)
+        if file is not None:
+            file.close()
+            if file.taken_up:
+                print(file.summary(count), file=sys.stderr)
     if file is not None:
         infeasible = sum(not line["feasible"] for line in file.lines.values())
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if infeasible:
+        if count == 1 and reason is not None:
+            raise InfeasibleError(f"{instances[0].name}: {reason}")
         raise InfeasibleError(f"no feasible solution was found for {infeasible} of {count} instances")
 
 
@@ -143,12 +181,13 @@ def _problem_of(model: str | None) -> "Problem | None":
 def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.int64]]":
     """Return the solution that --start has for every instance, refusing infeasible ones."""
     from ..io import read_solution
-    from ..solving.verify import verify
+    from ..solving.verify import permitted, verify
 
     starts = []
     for instance in instances:
         choice = read_solution(source, instance)
-        if not verify(instance.problem, instance.batch(), choice[None])[0].feasible:
+        (verdict,) = verify(instance.problem, instance.batch(), choice[None])
+        if not permitted(verdict, instance, choice).feasible:
             raise InputError(f"{source}: the solution is infeasible for {instance.name}")
         starts.append(choice)
     return starts
@@ -156,9 +195,6 @@ def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.i
 
 def _check_outputs(out: Path | None, plot: Path | None, resume: bool) -> None:
     """Refuse, before anything is solved, what could not be written after."""
-    from ..io.pictures import IMAGES
-    from ..io.solutions import ENDINGS
-
     if resume and (out is None or out.suffix.lower() != STREAM):
         raise UsageError(f"--resume goes on with a file of answers; name it with --out FILE{STREAM}")
     for path, endings, option in ((out, (*ENDINGS, STREAM), "--out"), (plot, (*IMAGES, ANIMATION), "--plot")):

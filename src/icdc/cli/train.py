@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from .. import options as check
+from ..errors import UsageError
 from .problems import find_problem
 from .progress import show_training
 
@@ -31,25 +33,34 @@ def train(
 
     A run can be stopped at any moment, by Ctrl-C or a kill, and resumed.
     """
-    from ..errors import UsageError
-    from ..training import api, parse_override, presets
-    from ..training.checkpoint import METRICS, MODEL, STATE
+    from ..training.presets import parse_override, path_of, presets
 
     if config is None:
         for name, words in presets().items():
             print(f"{name:<{max(map(len, presets()))}}  {words}")
         return
+    path_of(config)
+    if time_limit is not None:
+        check.seconds(time_limit, "--time-limit")
+    if seed is not None:
+        check.whole(seed, "--seed")
     overrides = dict(map(parse_override, settings or []))
     for name, value in (("time_limit", time_limit), ("rounds", rounds), ("seed", seed)):
         if value is not None:
             overrides[name] = value
-    loaded = api.load_config(config, overrides)
+
+    from ..training import api
+    from ..training.checkpoint import METRICS, MODEL, STATE
+
+    loaded, note = api.settings_for(config, overrides, device)
     find_problem(loaded.problem)  # modules in the current folder too, before anything is written
     folder = out or Path("runs") / Path(config).stem
     if resume and overrides:
         raise UsageError("a resumed run keeps its settings; leave out --set, --time-limit, --rounds and --seed")
     if not resume and (folder / STATE).exists():
         raise UsageError(f"{folder} holds a run already; give --resume to go on with it, or another --out")
+    if note is not None and not resume:
+        print(f"icdc: {note}", file=sys.stderr)
     try:
         model = api.train(loaded, out=folder, resume=resume, device=device, callback=show_training)
     except KeyboardInterrupt:

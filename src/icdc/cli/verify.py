@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, visible
+from . import reading
 from .problems import HELP, find_problem
 
 
@@ -16,28 +17,46 @@ def verify(
     problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     index: Annotated[int, typer.Option(min=0, help="Which instance of a file with several, from 0.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    labels: reading.Labels = None,
+    comments: reading.Comments = None,
+    decimal: reading.Decimal = None,
+    id_column: reading.IdColumn = None,
+    metric: reading.Metric = None,
+    sheet: reading.Sheet = None,
+    cells: reading.Range = None,
+    forbidden: reading.Forbidden = None,
 ) -> None:
     """Check a solution: feasible or not, its objective, a lower bound and the gap between them.
 
     Exits with 3 if the solution does not fit the instance or is infeasible.
     """
-    from ..io import read_instances, read_solution
-    from ..solving.answer import verdict_text
-    from ..solving.verify import verify as judge
-
     if instance == solution == "-":
         raise InputError("the instance and the solution cannot both come from standard input")
-    instances = read_instances(instance, None if problem is None else find_problem(problem))
+    for path in (instance, solution):
+        if path != "-" and not Path(path).exists():
+            raise InputError(f"{path}: no such file")
+
+    from ..io import read_instances, read_solution
+    from ..problems.forbidden import forbidden_pair, pair_text
+    from ..solving.answer import verdict_text
+    from ..solving.verify import permitted
+    from ..solving.verify import verify as judge
+
+    read = reading.read_options(labels, comments, decimal, id_column, metric, sheet, cells, forbidden)
+    instances = read_instances(instance, None if problem is None else find_problem(problem), read)
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")
     chosen = instances[index]
     choice = read_solution(solution, chosen)
     (verdict,) = judge(chosen.problem, chosen.batch(), choice[None])
+    verdict = permitted(verdict, chosen, choice)
     if as_json:
         about = {"problem": chosen.problem.name, "instance": chosen.name, "solution": str(Path(solution))}
         found = {"feasible": verdict.feasible, "objective": verdict.objective}
         print(json.dumps({**about, **found, "bound": verdict.bound, "gap": verdict.gap}))
+    if (pair := forbidden_pair(chosen, choice)) is not None:
+        raise InputError(f"{solution}: the solution uses a forbidden pair of {chosen.name}: {pair_text(chosen, pair)}")
     if not verdict.feasible:
         raise InputError(f"{solution}: the solution is infeasible for {chosen.name}")
     if not as_json:
-        print(f"{solution}: feasible, {verdict_text(verdict, chosen)}")
+        print(f"{visible(solution)}: feasible, {verdict_text(verdict, chosen)}")

@@ -8,8 +8,10 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import visible
 from ..solving.path import Job, Observer
 from ..solving.solver import Improvement
+from .explain import Asked, explained
 
 BAR = 24
 
@@ -21,9 +23,11 @@ class Watch(Observer):
     ----------
     stream : where words go, stderr unless given; nothing but notes is shown unless it is a terminal.
     total : how many instances there are; the line begins with a progress bar if they are several.
+    explain : what the options named, where the solver and the model of every job are to be explained.
     """
 
-    def __init__(self, stream: TextIO | None = None, total: int = 1) -> None:
+    def __init__(self, stream: TextIO | None = None, total: int = 1, explain: Asked | None = None) -> None:
+        self._explain = explain
         self._stream = sys.stderr if stream is None else stream
         self._total, self._done, self._before = total, 0, 0
         self._begun = time.perf_counter()
@@ -34,12 +38,14 @@ class Watch(Observer):
     def note(self, sentence: str) -> None:
         """Say something in a line of its own."""
         self.clear()
-        print(f"icdc: {sentence}", file=self._stream)
+        print(f"icdc: {visible(sentence)}", file=self._stream)
 
     def begin(self, job: Job, bound: NDArray[np.float64]) -> None:
         """Say what is being solved from now on."""
+        for line in [] if self._explain is None else explained(job, self._explain):
+            self.note(line)
         single = len(job.instances) == 1
-        self._words = job.instances[0].name if single else f"{len(job.instances)} × {job.problem.name}"
+        self._words = visible(job.instances[0].name) if single else f"{len(job.instances)} × {job.problem.name}"
         self._bound = float(bound[0]) if single and np.isfinite(bound[0]) else None
 
     def improved(self, improvement: Improvement) -> None:
@@ -78,7 +84,11 @@ class Watch(Observer):
     def _line(self, improvement: "Improvement") -> str:
         """Return what the live line says: the best cost with bound and gap, or the mean over a batch."""
         mean = float(improvement.cost.mean())
+        if not np.isfinite(mean):
+            return f"{self._words}: nothing feasible yet, {improvement.seconds:.1f} s"
         best = f"best {mean:.10g}" if len(improvement.cost) == 1 else f"mean of the best {mean:.6g}"
+        if len(improvement.cost) == 1 and improvement.bound is not None and np.isfinite(improvement.bound[0]):
+            self._bound = float(improvement.bound[0])
         if self._bound:
             gap = max(0.0, (mean - self._bound) / abs(self._bound))
             best += f", bound {self._bound:.10g}, gap {100 * gap:.2f} %"

@@ -30,8 +30,8 @@ def assert_conforms(problem: Problem, size: Size | None = None, seed: int = 0) -
         raise AssertionError(f"'{problem.name}' breaks the contract of a problem:\n  " + "\n  ".join(broken))
 
 
-def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0) -> list[Finding]:
-    """Run every check and return what each found.
+def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0, only: str = "") -> list[Finding]:
+    """Run the checks and return what each found.
 
     Parameters
     ----------
@@ -39,6 +39,7 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0)
     size : of the tiny instances; rows and columns should differ where they are different things, and all
         assignments of columns to rows must be few enough to list. Chosen from `size_names` unless given.
     seed : of the instances.
+    only : run the checks whose names begin with this; by default all.
     """
     kit = PresentationChecks(problem, size if size is not None else _tiny(problem), seed)
     checks: dict[str, Callable[[], None]] = {
@@ -56,6 +57,9 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0)
         "density is the share of ones": kit.density,
         "violation is zero on feasible matrices only": kit.violation,
         "the lower bound is below the best of all solutions": kit.bound,
+        "cost_changes says what cost does": kit.cost_changes,
+        "improve makes nothing worse and ends in local optima": kit.improvement,
+        "construct begins with feasible solutions, better than at random": kit.construction,
         "cost_matrix and structure say what cost and feasible do": kit.structure,
         "an answer can be described and drawn": kit.presentation,
         "a solution file reads back as the choice it was written from": kit.solution_file,
@@ -64,6 +68,8 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0)
     }
     findings = []
     for name, check in checks.items():
+        if not name.startswith(only):
+            continue
         try:
             check()
         except Wrong as wrong:

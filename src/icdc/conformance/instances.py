@@ -211,6 +211,9 @@ class InstanceChecks:
             "decoding in the rule's order": lambda: decode(rule, scores, noise=Noise(keys), mask=mask),
             "decoding by confidence": lambda: decode(rule, scores, order="confidence", mask=mask),
             "log-probability": lambda: log_probability(rule, scores, choice[:, 0], mask=mask),
+            "cost_changes": lambda: problem.cost_changes(instances, choice),
+            "improve": lambda: problem.improve(instances, choice, 2),
+            "construct": lambda: problem.construct(instances, 2),
         }
         for name, run in parts.items():
             try:

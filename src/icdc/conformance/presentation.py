@@ -13,11 +13,11 @@ from ..errors import InputError
 from ..io import Instance, read_solution, write_solution
 from ..io.solutions import ENDINGS
 from .instances import Wrong, only
-from .solutions import SolutionChecks
+from .search import SearchChecks
 
 
-class PresentationChecks(SolutionChecks):
-    """All checks: those of instances and solutions, and those of what is told about them."""
+class PresentationChecks(SearchChecks):
+    """All checks: those of instances, solutions and search, and those of what is told about them."""
 
     def structure(self) -> None:
         matrices = self.problem.cost_matrix(self.arrays)

@@ -19,12 +19,25 @@ from ..kernels import Noise
 Schedule = Literal["cosine", "linear"]
 
 
+MOST_STEPS = 100_000
+"""Far more than any schedule tells apart; the table of a schedule is as long."""
+
+
 @dataclass(frozen=True)
 class DiffusionConfig:
-    """Number of steps T and the schedule of the noise."""
+    """Number of steps T, the schedule of the noise, and how the reverse step is read.
+
+    reverse_as_printed : take equation 7 of the paper to the letter, Σ q(x_s, x_t | x_0) p_θ(x_0 | x_t), normalised:
+        there x_t counts twice, in p_θ and beside it. Otherwise the sum is over q(x_s | x_t, x_0) p_θ(x_0 | x_t).
+    """
 
     steps: int = 20
     schedule: Schedule = "cosine"
+    reverse_as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= MOST_STEPS:
+            raise UsageError(f"a diffusion needs at least one step and at most {MOST_STEPS}, got {self.steps}")
 
 
 def survival_table(steps: int, schedule: Schedule) -> Tensor:
@@ -93,7 +106,16 @@ class Diffusion:
             # where x_t cannot come from this x_0 at all, both are zero and so is their weight
             return one / (one + zero).clamp_min(torch.finfo(torch.float32).tiny)
 
+        if self.config.reverse_as_printed:
+            seen_one, seen_zero = (self._likelihood(xt, clean, t, density) for clean in (1.0, 0.0))
+            joint_one, joint_zero = p0 * seen_one, (1 - p0) * seen_zero
+            p0 = joint_one / (joint_one + joint_zero).clamp_min(torch.finfo(torch.float32).tiny)
         return p0 * given(1.0) + (1 - p0) * given(0.0)
+
+    def _likelihood(self, xt: Tensor, clean: float, t: Tensor, density: float) -> Tensor:
+        """q(x_t | x_0 = clean), elementwise."""
+        one = self.kept(t) * clean + (1 - self.kept(t)) * density
+        return torch.where(xt > 0.5, one, 1 - one)
 
     def p_sample(self, xt: Tensor, p0: Tensor, t: Tensor, s: Tensor, density: float, noise: Noise) -> Tensor:
         """Draw x_s ~ p(x_s | x_t) elementwise, given the predicted probabilities p0 of x_0 = 1."""

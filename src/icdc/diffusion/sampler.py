@@ -14,16 +14,23 @@ from torch import Tensor
 
 from ..errors import UsageError
 from ..kernels import Noise
-from ..problems.contract import one_hot
+from ..problems.candidates import Candidates
 from ..problems.decoding import Order, decode
 from ..problems.task import Task
 from .process import Diffusion, strided_times
 
 Predict = Callable[[Tensor, Tensor], Tensor]
-"""Log-odds (N, rows, columns) of X_0 from noisy matrices x (N, rows, columns) at steps t (N,)."""
+"""Log-odds (N, rows, columns) of X_0 from noisy matrices x (N, rows, columns) at steps t (N,).
+
+In every module matrices have a row's candidates in the place of its columns where the network looks at no others.
+"""
 
 Reverse = Literal["fresh", "posterior", "independent"]
 Keep = Literal["chain", "last"]
+
+
+MOST_DECODES = 2**16
+"""They are in memory together, so there is an end to them."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class SamplingOptions:
     reverse : how x_s follows from x_t. "independent" samples every element from p_θ(x_s | x_t), as the paper
         does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
         samples q(x_s | X̂_0).
-    order : "confidence" or "rule", the order of decisions in decoding.
+    order : "confidence", "rule" or, for schedules, "loads": the order of decisions in decoding (`Order`).
     temperature : of the decoding.
     reverse_temperature : of independent reverse steps; 0 for the same as in decoding. The warmer, the less a step
         believes of what the network says, and the more trajectories differ.
@@ -42,6 +49,9 @@ class SamplingOptions:
     keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
     greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
     any_start : decoding in the rule's order begins at a random row; otherwise at row 0.
+    improve_rounds : local search inside the chain: the best decode of every pass is improved by at most so many changes
+        (`Problem.improve`) before it is scored, kept, and noised again; 0 for none. Probabilities of decisions are
+        those of what was decoded.
     """
 
     steps: int = 20
@@ -53,18 +63,23 @@ class SamplingOptions:
     greedy_end: bool = True
     any_start: bool = True
     reverse_temperature: float = 0.0
+    improve_rounds: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "decodes"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.decodes > MOST_DECODES:
+            raise UsageError(f"decodes must be at most {MOST_DECODES}, got {self.decodes}")
         if not self.temperature > 0:
             raise UsageError(f"the temperature must be positive, got {self.temperature}")
         if not self.reverse_temperature >= 0:
             raise UsageError(f"the reverse temperature must not be negative, got {self.reverse_temperature}")
+        if self.improve_rounds < 0:
+            raise UsageError(f"improve_rounds must not be negative, got {self.improve_rounds}")
         for name, known in (
             ("reverse", ("fresh", "posterior", "independent")),
-            ("order", ("confidence", "rule")),
+            ("order", ("confidence", "rule", "loads")),
             ("keep", ("chain", "last")),
         ):
             if getattr(self, name) not in known:
@@ -88,6 +103,7 @@ class SamplingChanges(TypedDict, total=False):
     greedy_end: bool
     any_start: bool
     reverse_temperature: float
+    improve_rounds: int
 
 
 class Step(NamedTuple):
@@ -95,7 +111,9 @@ class Step(NamedTuple):
 
     t and s are this step and the next; x and log_odds (N, rows, columns), decoded and choice (N, rows) and
     cost (N,), for N = B · K trajectories. Where a step decodes nothing these three are None. `first` (N · M,) is
-    the row at which each of M decodes of a matrix began.
+    the row at which each of M decodes of a matrix began. `carried` (N, rows) is the solution decoded after local
+    search, which the chain goes on with; without search it is the one decoded. With `candidates`, x and log_odds are
+    (N, rows, k), of these columns only.
     """
 
     t: int
@@ -106,13 +124,15 @@ class Step(NamedTuple):
     choice: Tensor | None
     cost: Tensor | None
     first: Tensor | None = None
+    carried: Tensor | None = None
+    candidates: Candidates | None = None
 
 
 @dataclass(frozen=True)
 class Generated:
     """The outcome of B · K trajectories.
 
-    choice (B, K, rows) and cost (B, K) of what each trajectory keeps; and of the last step alone, with M
+    choice (B, K, rows) and cost (B, K) of what each trajectory keeps; and of the last step alone, as decoded, with M
     decodes each: `last_x` (B · K, rows, columns) with its step `last_t` (B · K,), `last_choice`
     (B, K · M, rows), `last_first` (B · K · M,) and `last_cost` (B, K · M).
     """
@@ -156,7 +176,7 @@ def generate(
     samples = count // task.batch
     mask = task.mask(samples * options.decodes)
     if x is None:
-        x = diffusion.prior(task.rows, task.columns, task.density, noise)
+        x = diffusion.prior(task.rows, task.width, task.density, noise)
     times = strided_times(diffusion.steps if start is None else start, options.steps)
     decoded: _Decoded | None = None
     choice: Tensor | None = None
@@ -169,20 +189,23 @@ def generate(
         if last or options.keep == "chain" or options.reverse != "independent":
             decoded = _decode(task, log_odds, noise, options, mask, last)
             if cost is None or choice is None or options.keep == "last":
-                choice, cost = decoded.best_choice, decoded.best_cost
+                choice, cost = decoded.carried, decoded.carried_cost
             else:
-                better = decoded.best_cost < cost
-                choice = torch.where(better[:, None], decoded.best_choice, choice)
-                cost = torch.where(better, decoded.best_cost, cost)
-        seen, first = (None, None) if decoded is None else (decoded.best_choice, decoded.first)
-        stop = callback is not None and callback(Step(t, s, x, log_odds, seen, choice, cost, first))
+                better = decoded.carried_cost < cost
+                choice = torch.where(better[:, None], decoded.carried, choice)
+                cost = torch.where(better, decoded.carried_cost, cost)
+        seen, first, carried = (
+            (None, None, None) if decoded is None else (decoded.best_choice, decoded.first, decoded.carried)
+        )
+        step = Step(t, s, x, log_odds, seen, choice, cost, first, carried, task.candidates)
+        stop = callback is not None and callback(step)
         if last or stop:
             break
         if options.reverse == "independent" or decoded is None:
             p0 = (log_odds / options.step_temperature).sigmoid()
             x = diffusion.p_sample(x, p0, t_batch, s_batch, task.density, noise)
         else:
-            clean = one_hot(decoded.best_choice, task.columns)
+            clean = task.marked(decoded.carried)
             if options.reverse == "fresh":
                 x = diffusion.q_sample(clean, s_batch, task.density, noise)
             else:
@@ -190,7 +213,7 @@ def generate(
     if decoded is None or choice is None or cost is None:
         # stopped before anything was decoded: end with what this step predicts
         decoded = _decode(task, log_odds, noise, options, mask, last=True)
-        choice, cost = decoded.best_choice, decoded.best_cost
+        choice, cost = decoded.carried, decoded.carried_cost
     return Generated(
         choice.view(task.batch, samples, task.rows),
         cost.view(task.batch, samples),
@@ -223,7 +246,7 @@ def refine(
     clean = choice.flatten(0, 1) if several else choice.repeat_interleave(len(noise.keys) // task.batch, 0)
     start = max(1, round(level * diffusion.steps))
     t = torch.full((len(clean),), start, dtype=torch.long, device=clean.device)
-    x = diffusion.q_sample(one_hot(clean, task.columns), t, task.density, noise)
+    x = diffusion.q_sample(task.marked(clean), t, task.density, noise)
     again = generate(predict, task, diffusion, noise, replace(options, steps=steps), x=x, start=start)
     new_choice, new_cost = (again.choice, again.cost) if several else again.best()
     better = new_cost < cost
@@ -231,22 +254,24 @@ def refine(
 
 
 class _Decoded(NamedTuple):
-    """M decodes of each of N = B · K matrices, and the best of each matrix.
+    """M decodes of each of N = B · K matrices, the best of each matrix, and what local search made of it.
 
-    choice (N · M, rows) with first rows (N · M,) and cost (B, K · M); best_choice (N, rows), best_cost (N,).
+    choice (N · M, rows) with first rows (N · M,) and cost (B, K · M); best_choice (N, rows); carried (N, rows) with
+    carried_cost (N,).
     """
 
     choice: Tensor
     first: Tensor
     cost: Tensor
     best_choice: Tensor
-    best_cost: Tensor
+    carried: Tensor
+    carried_cost: Tensor
 
 
 def _decode(
     task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, last: bool
 ) -> _Decoded:
-    """Decode every matrix of log-odds (N, rows, columns) `decodes` times."""
+    """Decode every matrix of log-odds (N, rows, columns) `decodes` times, and improve the best of each."""
     count, decodes = len(log_odds), options.decodes
     greedy = last and decodes == 1 and options.greedy_end
     if decodes > 1:
@@ -261,7 +286,12 @@ def _decode(
         first=first,
         mask=mask,
         decodes=decodes,
+        times=task.times() if options.order == "loads" else None,
+        candidates=task.candidates,
     )
     cost = task.cost(choice)
-    best = best_of(choice.view(count, decodes, task.rows), cost.reshape(count, decodes))
-    return _Decoded(choice, first, cost, *best)
+    best, best_cost = best_of(choice.view(count, decodes, task.rows), cost.reshape(count, decodes))
+    carried = best, best_cost
+    if options.improve_rounds:
+        carried = task.improve(best, best_cost, options.improve_rounds)
+    return _Decoded(choice, first, cost, best, *carried)

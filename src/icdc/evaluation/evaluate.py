@@ -31,6 +31,9 @@ class Summary:
     gap_at_most : where there are none, the gap to the problem's lower bounds; the true one is no greater.
     gap_low, gap_high : ends of the 95 % confidence interval of the gap.
     optimal : share of the instances with a proven optimum on which it was reached.
+    proven : share of the instances whose answer the solver proved optimal itself.
+    references_proven : share of the references that are proven optima; the others are the best known.
+    time_limit : seconds per instance that it was given.
     below : instances with a cost below a proven optimum; anything but 0 means that something is broken.
     """
 
@@ -52,6 +55,9 @@ class Summary:
     seconds: float
     seconds_per_instance: float
     device: str
+    time_limit: float | None = None
+    proven: float | None = None
+    references_proven: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,7 +68,7 @@ def evaluate(
     solver: Solver,
     label: str,
     *,
-    samples: int = 1,
+    samples: int | None = None,
     seed: int = 0,
     time_limit: float | None = None,
     chunk: int = 250,
@@ -75,16 +81,17 @@ def evaluate(
     Parameters
     ----------
     label : how the solver was asked for, with its options; what outcomes are filed under.
+    samples : tries of an instance; by default as many as the solver takes of its own accord.
     time_limit : seconds per instance, handed to the solver as the limit of a whole chunk.
     chunk : instances given to the solver at once. After each chunk its outcomes go to `store`, and what is
-        found there
-        from an earlier run of the same solver, settings and instances is not run again.
+        found there from an earlier run of the same solver, settings and instances is not run again.
     warm_up : have the solver load and compile what it needs before the clock starts; False where time is not asked.
     on_progress : hears how many instances of how many are done.
     """
     if (reason := solver.refusal(dataset.problem)) is not None:
         raise UsageError(reason)
     count = len(dataset)
+    samples = solver.default_samples if samples is None else samples
     run = run_of(dataset, label, samples=samples, seed=seed, time_limit=time_limit)
     outcomes = {} if store is None else store.outcomes_of(run)
     missing = [index for index in range(count) if index not in outcomes]
@@ -154,7 +161,11 @@ def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
         below=int((proven & (cost < reference - slack)).sum()),
         seconds=seconds,
         seconds_per_instance=seconds / len(outcomes),
-        device=first.device,
+        # a run that was taken up again elsewhere says so
+        device=" + ".join(dict.fromkeys(outcome.device for outcome in outcomes)),
+        time_limit=first.time_limit,
+        proven=100.0 * sum(outcome.proven for outcome in outcomes) / len(outcomes),
+        references_proven=100.0 * checked / len(outcomes) if known.any() else None,
     )
 
 
@@ -179,13 +190,16 @@ def gap_interval(
 def _warm_up(dataset: Dataset, solver: Solver) -> None:
     """Have the solver load and compile what it needs on one instance, at most for about a second."""
     one = dataset.first(1)
-    solver.solve(one.problem, one.arrays, time_limit=1.0)
+    if solver.solve(one.problem, one.arrays, time_limit=1.0).interrupted:
+        raise KeyboardInterrupt
 
 
 def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[int]) -> list[Outcome]:
     arrays = {name: array[indices] for name, array in dataset.arrays.items()}
     limit = None if run["time_limit"] is None else run["time_limit"] * len(indices)
     answers = solver.solve(dataset.problem, arrays, samples=run["samples"], seed=run["seed"], time_limit=limit)
+    if answers.interrupted:
+        raise KeyboardInterrupt  # what it had by then is not what the solver can do
     device = _device_name(solver.runs_on)
     lower = dataset.problem.lower_bound(arrays) if dataset.reference is None else None
     outcomes = []

@@ -1,8 +1,8 @@
 """What a solver did on one instance, and files of that, which an interrupted evaluation takes up again."""
 
 import csv
+import io
 import json
-import os
 import types
 import typing
 from dataclasses import asdict, dataclass, fields
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, UsageError
+from ..io.appending import LockedFile
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,19 @@ RUN = ("dataset", "instances_sha256", "solver", "samples", "seed", "time_limit")
 
 
 class OutcomeFile:
-    """Outcomes in a `.jsonl` or `.csv`, one a line, appended chunk by chunk."""
+    """Outcomes in a `.jsonl` or `.csv`, one a line, appended chunk by chunk; one process at a time has the file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if self.path.suffix not in (".jsonl", ".csv"):
             raise UsageError(f"per-instance results go to a .jsonl or a .csv, not to '{self.path}'")
         self._runs: dict[tuple[Any, ...], dict[int, Outcome]] = {}
-        self._keep(self._read() if self.path.exists() else [])
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        self._file = LockedFile(self.path)
+        self._keep(self._read())
 
     def outcomes_of(self, run: dict[str, Any]) -> dict[int, Outcome]:
         """Return the outcomes on file, by instance, of the run with these entries, all of `RUN`."""
@@ -60,19 +66,20 @@ class OutcomeFile:
 
     def append(self, outcomes: list[Outcome]) -> None:
         """Add outcomes at the end and make sure that they are on disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = not self.path.exists() or self.path.stat().st_size == 0
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            if self.path.suffix == ".jsonl":
-                file.writelines(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes)
-            else:
-                writer = csv.DictWriter(file, [field.name for field in fields(Outcome)])
-                if new:
-                    writer.writeheader()
-                writer.writerows(asdict(outcome) for outcome in outcomes)
-            file.flush()
-            os.fsync(file.fileno())
+        if self.path.suffix == ".jsonl":
+            self._file.append("".join(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes))
+        else:
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, [field.name for field in fields(Outcome)])
+            if not self._file.size:
+                writer.writeheader()
+            writer.writerows(asdict(outcome) for outcome in outcomes)
+            self._file.append(text.getvalue())
         self._keep(outcomes)
+
+    def close(self) -> None:
+        """Let go of the file, so that others may take it."""
+        self._file.close()
 
     def _keep(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
@@ -80,12 +87,11 @@ class OutcomeFile:
             self._runs.setdefault(run, {})[outcome.instance] = outcome
 
     def _read(self) -> list[Outcome]:
-        text = self.path.read_text(encoding="utf-8")
-        if text and not text.endswith("\n"):
-            # the last line was cut short when a run was stopped: drop it, in the file too
-            text = text[: text.rfind("\n") + 1]
-            self.path.write_text(text, encoding="utf-8")
-        lines = text.splitlines()
+        # a last line that was cut short when a run was stopped is dropped, in the file too
+        try:
+            lines = self._file.read().decode().splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"'{self.path}' does not hold results of an evaluation: {error}") from None
         try:
             if self.path.suffix == ".jsonl":
                 return [Outcome(**json.loads(line)) for line in lines]

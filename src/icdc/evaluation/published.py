@@ -1,5 +1,7 @@
 """The figures the paper prints, to stand beside ours: its gap is the symmetric one, 200·(a − b)/(a + b) %."""
 
+from .kinds import MODEL_ALONE
+
 _PMSP = ("pmsp-20x3", "pmsp-20x4", "pmsp-20x5", "pmsp-50x3", "pmsp-50x4", "pmsp-50x5")
 _ATSP = ("atsp-20", "atsp-50")
 
@@ -51,9 +53,11 @@ def published(dataset: str, solver: str, samples: int) -> float | None:
     """Return the symmetric gap, in %, that the paper prints for a solver on a test set, or None.
 
     Its diffusion baselines are "sl" (supervised), "rl" (by reward) and "slrl" (by reward after supervision).
-    Only for classical solvers with their default options: with others they are not the paper's.
+    Only for classical solvers with their default options: with others they are not the paper's. Its figures for "icdc"
+    are of a network alone, which is our "network", and our "icdc" where that searches, too (`kinds.kind_of`).
     """
     name, _, options = solver.partition(":")
+    name = "icdc" if name == MODEL_ALONE else name
     own_setting = name == "icdc" or not options
     for sets, figures in ((_PMSP, _BY_PMSP_SET), (_ATSP, _BY_ATSP_SET)):
         if dataset in sets and own_setting and (name, samples) in figures:

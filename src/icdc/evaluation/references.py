@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InfeasibleError
+from ..errors import InfeasibleError, InputError
+from ..io.appending import LockedFile
 from ..io.dataset import Dataset, SeededSample, fingerprint, reference_entries, write_arrays, write_dataset
 from ..solving.solver import Solver
 
-SAVE_EVERY = 20.0
-"""Seconds between two times that unfinished work is written; it is also written when the run is stopped."""
+SAVE_EVERY, SAVE_SHARE = 1.0, 0.05
+"""Seconds between two times that unfinished work is written, more where writing takes more than this share of the time;
+it is also written when the run is stopped."""
 _FIRST_BLOCK, _BLOCK_SECONDS = 32, 1.0
 
 
@@ -37,7 +39,7 @@ def write_referenced(
     about a second. `on_progress` hears how many instances of how many are done.
     """
     path = Path(path)
-    partial = path.with_name(path.name + ".partial")
+    partial, lock = (path.with_name(path.name + ending) for ending in (".partial", ".lock"))
     mark = f"{fingerprint(dataset.arrays)} {label} {time_limit} {seed}"
     count = len(dataset)
     rows = dataset.problem.shape(dataset.problem.size(dataset.arrays))[0]
@@ -47,27 +49,35 @@ def write_referenced(
         proven=np.zeros(count, dtype=bool),
         choice=np.zeros((count, rows), dtype=np.int64),
     )
-    done = _take_up(partial, mark, finished)
-    on_progress(done, count)
-    length, saved = block or _FIRST_BLOCK, time.monotonic()
     try:
-        while done < count:
-            part = slice(done, min(done + length, count))
-            started = time.monotonic()
-            _solve_part(finished, part, solver, seed, time_limit)
-            done = part.stop
-            if block is None and time.monotonic() - started < _BLOCK_SECONDS / 2:
-                length *= 2
-            if time.monotonic() - saved > SAVE_EVERY:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    with LockedFile(lock):
+        done = _take_up(partial, mark, finished)
+        on_progress(done, count)
+        length, saved, pause = block or _FIRST_BLOCK, time.monotonic(), SAVE_EVERY
+        try:
+            while done < count:
+                part = slice(done, min(done + length, count))
+                started = time.monotonic()
+                _solve_part(finished, part, solver, seed, time_limit)
+                done = part.stop
+                now = time.monotonic()
+                if block is None and now - started < _BLOCK_SECONDS / 2:
+                    length *= 2
+                if now - saved > pause:
+                    _save(partial, mark, finished.first(done))
+                    saved = time.monotonic()
+                    pause = max(SAVE_EVERY, (saved - now) / SAVE_SHARE)
+                on_progress(done, count)
+        except BaseException:  # Ctrl-C above all
+            if done:
                 _save(partial, mark, finished.first(done))
-                saved = time.monotonic()
-            on_progress(done, count)
-    except BaseException:  # Ctrl-C above all
-        if done:
-            _save(partial, mark, finished.first(done))
-        raise
-    write_dataset(path, finished, drawn_from=drawn_from)
-    partial.unlink(missing_ok=True)
+            raise
+        write_dataset(path, finished, drawn_from=drawn_from)
+        partial.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
     return finished
 
 
@@ -79,6 +89,8 @@ def _solve_part(dataset: Dataset, part: slice, solver: Solver, seed: int, time_l
     arrays = {name: array[part] for name, array in dataset.arrays.items()}
     limit = None if time_limit is None else time_limit * (part.stop - part.start)
     answers = solver.solve(dataset.problem, arrays, seed=seed, time_limit=limit)
+    if answers.interrupted:
+        raise KeyboardInterrupt  # what it had by then is no reference
     if not answers.feasible.all():
         missing = part.start + int(answers.feasible.argmin())
         raise InfeasibleError(f"no feasible solution was found for instance {missing}")
@@ -95,9 +107,17 @@ def _take_up(partial: Path, mark: str, dataset: Dataset) -> int:
     """Fill in what an earlier run of the same mark has found, in place, and return how many instances that is."""
     if not partial.exists():
         return 0
-    with np.load(partial, allow_pickle=False) as file:
-        if str(file["mark"]) != mark:
-            return 0
-        for name in ("reference", "proven", "choice"):
-            getattr(dataset, name)[: len(file[name])] = file[name]
-        return len(file["reference"])
+    try:
+        with np.load(partial, allow_pickle=False) as file:
+            if str(file["mark"]) != mark:
+                return 0
+            found = {name: file[name] for name in ("reference", "proven", "choice")}
+        for name, values in found.items():
+            getattr(dataset, name)[: len(values)] = values
+    except OSError as error:
+        raise InputError(f"{partial}: cannot be read ({error.strerror or error})") from None
+    except Exception as error:  # numpy and zipfile raise many kinds, some with advice that nobody should follow
+        raise InputError(
+            f"{partial} is not what an interrupted run leaves ({type(error).__name__}); remove it"
+        ) from None
+    return len(found["reference"])

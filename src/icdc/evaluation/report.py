@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .evaluate import Summary
+from .kinds import kind_of
 from .published import published
 
 _HEADINGS = (
-    "test set", "solver", "samples", "cost", "gap %", "95 % interval", "symmetric gap %", "optimal %",
-    "feasible %", "seconds", "s/instance", "device",
+    "test set", "solver", "by", "samples", "limit", "cost", "gap %", "95 % interval", "symmetric gap %", "optimal %",
+    "proven %", "feasible %", "seconds", "s/instance", "device",
 )  # fmt: skip
+_WORDS = ("test set", "solver", "by", "device")
+"""The columns of words, which are aligned to the left."""
+_WITH_SEARCH = " †"
 
 
 def as_text(summaries: Sequence[Summary], with_published: bool = False) -> str:
@@ -20,15 +24,16 @@ def as_text(summaries: Sequence[Summary], with_published: bool = False) -> str:
     rows = _rows(summaries, with_published)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     # words to the left, numbers to the right
-    align: list[Callable[[str, int], str]] = [str.ljust if c in (0, 1, 11) else str.rjust for c in range(len(widths))]
+    align: list[Callable[[str, int], str]] = [str.ljust if name in _WORDS else str.rjust for name in rows[0]]
     lines = ["  ".join(align[c](cell, widths[c]) for c, cell in enumerate(row)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *_notes(summaries, with_published)])
 
 
 def as_markdown(summaries: Sequence[Summary], with_published: bool = False) -> str:
     """Return a Markdown table."""
     head, *body = ["| " + " | ".join(row) + " |" for row in _rows(summaries, with_published)]
-    return "\n".join([head, "|" + " --- |" * (head.count("|") - 1), *body])
+    notes = [line for note in _notes(summaries, with_published) for line in ("", note)]
+    return "\n".join([head, "|" + " --- |" * (head.count("|") - 1), *body, *notes])
 
 
 def as_csv(summaries: Sequence[Summary]) -> str:
@@ -87,12 +92,15 @@ def _rows(summaries: Sequence[Summary], with_published: bool) -> list[list[str]]
             [
                 summary.dataset,
                 summary.solver,
-                str(summary.samples),
+                kind_of(summary.solver),
+                f"×{summary.samples}",
+                "–" if summary.time_limit is None else f"{summary.time_limit:g} s",
                 "–" if summary.cost is None else f"{summary.cost:,.{3 if summary.cost < 1000 else 0}f}",
                 _number(summary.gap, 3) if summary.gap_at_most is None else f"≤ {summary.gap_at_most:.3f}",
                 "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
                 _number(summary.symmetric_gap, 3),
                 _number(summary.optimal, 1),
+                _number(summary.proven, 1),
                 _number(summary.feasible, 1),
                 f"{summary.seconds:.2f}",
                 f"{summary.seconds_per_instance:.2g}",
@@ -102,8 +110,33 @@ def _rows(summaries: Sequence[Summary], with_published: bool) -> list[list[str]]
     if with_published:
         rows[0].append("paper: symmetric gap %")
         for row, summary in zip(rows[1:], summaries, strict=True):
-            row.append(_number(published(summary.dataset, summary.solver, summary.samples), 2))
+            figure = published(summary.dataset, _method(summary.solver), summary.samples)
+            row.append(_number(figure, 2) + (_WITH_SEARCH if _beside_a_network(summary) else ""))
     return rows
+
+
+def _notes(summaries: Sequence[Summary], with_published: bool) -> list[str]:
+    """Return sentences about what the table compares."""
+    notes = []
+    for summary in {summary.dataset: summary for summary in summaries}.values():
+        if summary.references_proven is not None and summary.references_proven < 100.0:
+            share = f"{summary.references_proven:.0f} % of the references"
+            notes.append(f"{summary.dataset}: {share} are proven optima, the others the best known costs.")
+    if with_published and any(map(_beside_a_network, summaries)):
+        notes.append(f"{_WITH_SEARCH.strip()} this row is a model and search; the paper's figure is a network alone.")
+    return notes
+
+
+def _beside_a_network(summary: Summary) -> bool:
+    """Tell whether a row with search stands beside a figure of the paper's network."""
+    known = published(summary.dataset, _method(summary.solver), summary.samples) is not None
+    return known and kind_of(summary.solver) == "model + search"
+
+
+def _method(solver: str) -> str:
+    """Return what the paper calls a solver: its IC/DC is our network, with or without our search beside it."""
+    name, colon, options = solver.partition(":")
+    return ("icdc" if name == "network" else name) + colon + options
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -2,13 +2,18 @@
 
 from ..problems.instance import Instance
 from .files import write_atomically
-from .instances import read_instances
+from .instances import instances_of, read_instances
+from .objects import instances_from
 from .pictures import save_animation, save_solution
+from .reading import ReadOptions
 from .solutions import choice_of, read_solution, write_solution
 
 __all__ = [
     "Instance",
+    "ReadOptions",
     "choice_of",
+    "instances_from",
+    "instances_of",
     "read_instances",
     "read_solution",
     "save_animation",

@@ -4,9 +4,7 @@ Nothing is ever unpickled. A dataset may leave its instances out and say from wh
 """
 
 import hashlib
-import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +16,10 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..problems import matrices
 from ..problems.contract import Arrays, Problem, Size
+from ..problems.families import sample_family
 from ..problems.registry import BUILT_IN, problem_of_file, problem_path
-from .files import replacing
+from .archives import load_arrays
+from .files import read_bytes, replacing
 from .raw import BARE, RawInstance
 
 # beside the problem's arrays, a dataset may hold these
@@ -30,20 +30,27 @@ _AXES = {BARE: 2} | {name: cls.axes.get(name, 2) for cls in BUILT_IN.values() fo
 
 @dataclass(frozen=True)
 class SeededSample:
-    """Instances that need not be kept: drawn from a size, a count and a seed, the same on every machine."""
+    """Instances that need not be kept: drawn from a size, a count and a seed, the same on every machine.
+
+    family : a family of the problem; None for its own draw.
+    """
 
     size: Size
     count: int
     seed: int
+    family: str | None = None
 
     def draw(self, problem: Problem) -> Arrays:
         """Return the instances (NumPy's PCG64, integers)."""
-        return problem.sample(self.count, self.size, np.random.Generator(np.random.PCG64(self.seed)))
+        rng = np.random.Generator(np.random.PCG64(self.seed))
+        return sample_family(problem, self.family, self.count, self.size, rng)
 
     def text(self, arrays: Arrays) -> str:
         """Return what a file says instead of the instances it leaves out."""
-        known = {"size": list(self.size), "count": self.count, "seed": self.seed, "sha256": fingerprint(arrays)}
-        return json.dumps(known)
+        known: dict[str, Any] = {"size": list(self.size), "count": self.count, "seed": self.seed}
+        if self.family is not None:
+            known["family"] = self.family
+        return json.dumps(known | {"sha256": fingerprint(arrays)})
 
 
 @dataclass(frozen=True)
@@ -89,14 +96,12 @@ def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     `problem` is needed only where it is one of your own: a file does not decide which code is imported.
     """
     path = Path(path)
+    content = read_bytes(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            stored: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise InputError(f"there is no file '{path}'") from None
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(f"'{path}' is not a dataset (.npz): {error}") from error
-    if "problem" not in stored:
+        stored = load_arrays(content, str(path))
+    except InputError as error:
+        raise InputError(f"'{path}' is not a dataset (.npz): {error}") from None
+    if isinstance(stored, np.ndarray) or "problem" not in stored:
         raise InputError(f"'{path}' is not a dataset: it has no entry 'problem'")
     problem = problem_of_file(str(stored["problem"]), problem, f"'{path}'")
     if "drawn" in stored:
@@ -160,7 +165,7 @@ def raw_from_numpy(content: bytes, name: str, given: Problem | None = None) -> l
     named arrays of one instance, or a single array of any name. A dataset without instances has them drawn again,
     which takes the problem itself: one of your own must be given.
     """
-    arrays = _load(content, name)
+    arrays = load_arrays(content, name)
     if isinstance(arrays, np.ndarray):
         return _split({BARE: arrays}, None, name)
     problem = None
@@ -196,12 +201,16 @@ def _drawn_again(text: str, problem: Problem, source: str) -> Arrays:
     """
     try:
         known = json.loads(text)
-        sample = SeededSample(tuple(map(int, known["size"])), int(known["count"]), int(known["seed"]))
+        size, count, seed = tuple(map(int, known["size"])), int(known["count"]), int(known["seed"])
+        family = None if known.get("family") is None else str(known["family"])
+        sample = SeededSample(size, count, seed, family)
         sha256 = str(known["sha256"])
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{source}: 'drawn' does not say from what its instances are drawn") from None
     if len(sample.size) != len(problem.size_names) or min(*sample.size, sample.count) < 1 or sample.seed < 0:
         raise InputError(f"{source}: no instances of '{problem.name}' can be drawn from {text}")
+    if family is not None and family not in problem.families:
+        raise InputError(f"{source}: the problem '{problem.name}' has no family '{family}'")
     try:
         arrays = sample.draw(problem)
     except (MemoryError, ValueError):
@@ -232,24 +241,6 @@ def _split(arrays: dict[str, NDArray[Any]], problem: str | None, name: str) -> l
         raise InputError(f"{name}: the file holds no instance")
     names = [name] if count == 1 else [f"{name}[{i}]" for i in range(count)]
     return [RawInstance(names[i], {key: array[i] for key, array in arrays.items()}, problem) for i in range(count)]
-
-
-def _load(content: bytes, name: str) -> NDArray[Any] | dict[str, NDArray[Any]]:
-    """Load arrays from bytes, whatever is wrong with them."""
-    if not content:
-        raise InputError(f"{name}: the file is empty")
-    try:
-        loaded = np.load(io.BytesIO(content), allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            return {key: loaded[key] for key in loaded.files}
-    except MemoryError:
-        raise InputError(f"{name}: the file announces an array that does not fit into memory") from None
-    except Exception as error:
-        # numpy, zipfile and zlib raise a dozen kinds of exception for a broken file; all of them mean this
-        reason = " ".join(str(error).split())[:80] or type(error).__name__
-        raise InputError(f"{name}: the file cannot be read as NumPy arrays ({reason})") from None
 
 
 def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:

@@ -1,39 +1,60 @@
 """JSON instances: a bare matrix, an object with named arrays, a list of either, or one of them a line.
 
 An object may say `problem`, `name`, the names of the items (`rows` and `columns`, or the problem's own words:
-`cities`, `jobs`, `machines`) and `coordinates` for drawing; a matrix without a name may be called `matrix`.
+`cities`, `jobs`, `machines`), `coordinates` for drawing and `forbidden` pairs; a matrix without a name may be called
+`matrix`. Tables as programs export them are read, too: a list of records, or an object of `columns`, `index` and
+`data`. A null is a forbidden pair; numbers may be written as strings.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..problems.contract import Problem
 from ..problems.instance import Names
 from ..problems.registry import BUILT_IN
-from .raw import BARE, Number, RawInstance, reject_duplicates, shorten, to_array, too_large
+from .files import too_much
+from .grid import Grid, cell_of
+from .matrix import raw_from_grid
+from .numbers import Number, is_word, shorten, too_large
+from .points import raw_from_points
+from .raw import BARE, RawInstance, reject_duplicates, tidy, to_array
+from .reading import DEFAULTS, ReadOptions
+
+LARGEST_DOCUMENT = 2**26
+"""Characters of the largest JSON that is read: its parts take many times as much memory."""
+FORBIDDEN = "forbidden"
+"""The entry of an object or an archive that marks forbidden pairs."""
 
 
 def parse_json(text: str, name: str) -> list[Any]:
     """Return the documents of a JSON file, or of a file with one document a line."""
     if not text.strip():
         raise InputError(f"{name}: the file is empty")
+    if len(text) > LARGEST_DOCUMENT:
+        raise InputError(f"{name}: {too_much(LARGEST_DOCUMENT)} of JSON; write the matrix as .npy")
     try:
-        return [json.loads(text)]
+        return [_loads(text)]
     except RecursionError:
         raise InputError(f"{name}: the JSON is nested too deeply") from None
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
     except ValueError as error:
         first = error
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     documents = []
     for number, line in lines:
         try:
-            documents.append(json.loads(line))
+            documents.append(_loads(line))
         except RecursionError:
             raise InputError(f"{name}: line {number}: the JSON is nested too deeply") from None
+        except InputError as error:
+            raise InputError(f"{name}: line {number}: {error}") from None
         except ValueError as error:
             # where even the first line is not a document, the file was meant as one document
             place = first if not documents else error
@@ -42,13 +63,33 @@ def parse_json(text: str, name: str) -> list[Any]:
     return documents
 
 
-def raw_from_json(text: str, name: str, given: Problem | None = None) -> list[RawInstance]:
+def raw_from_json(
+    text: str, name: str, options: ReadOptions = DEFAULTS, given: Problem | None = None
+) -> list[RawInstance]:
     """Return the instances of a JSON file; a problem of your own is `given`, for its words of rows and columns."""
     documents = parse_json(text, name)
-    if len(documents) == 1 and isinstance(documents[0], list):
+    listed = len(documents) == 1 and isinstance(documents[0], list)
+    if listed:
         documents = _instances_of_list(documents[0], name)
+    if (listed or len(documents) > 1) and all(_is_record(document) for document in documents):
+        return [raw_from_grid(_records(documents, name), options, given)]
     many = len(documents) > 1
-    return [_instance(document, f"{name}[{i}]" if many else name, given) for i, document in enumerate(documents)]
+    return [
+        _instance(document, f"{name}[{i}]" if many else name, options, given) for i, document in enumerate(documents)
+    ]
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, refusing one that says a thing twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise InputError(f"the entry {shorten(next(k for k in keys if keys.count(k) > 1))} occurs twice in an object")
+    return found
 
 
 def _instances_of_list(items: list[Any], name: str) -> list[Any]:
@@ -66,12 +107,55 @@ def _is_matrix(item: Any) -> bool:
     return isinstance(item, list) and bool(item) and isinstance(item[0], list)
 
 
-def _instance(document: Any, name: str, given: Problem | None) -> RawInstance:
+def _is_record(item: Any) -> bool:
+    """Tell whether an object is a row of a table: values under the names of its columns."""
+    if not isinstance(item, dict) or not item or "problem" in item:
+        return False
+    return not any(isinstance(value, list | dict) for value in item.values())
+
+
+def _records(records: list[dict[str, Any]], name: str) -> Grid:
+    """Return the table that records are the rows of."""
+    columns = list(records[0])
+    rows = [[tidy(column).strip() for column in columns]]
+    for number, record in enumerate(records, 1):
+        if set(record) != set(columns):
+            other = next(key for key in (*columns, *record) if (key in record) != (key in columns))
+            word = "also has" if other in record else "lacks"
+            raise InputError(f"{name}: record {number} {word} {shorten(other)}, unlike record 1")
+        rows.append([cell_of(record[key], f"{name}: record {number}, {shorten(key)}") for key in columns])
+    return Grid(name, rows, list(range(len(rows))), "record", header=True)
+
+
+def _split_table(document: dict[str, Any], name: str) -> Grid:
+    """Return the table of an object of `columns`, `data` and, perhaps, `index`."""
+    columns, data = document["columns"], document["data"]
+    index = document.get("index")
+    if isinstance(index, list) and index == list(range(len(index))):
+        index = None  # nobody's names, only counting
+    _rows_of_lists(data, name)
+    if len(columns) != len(data[0]):
+        raise InputError(f"{name}: 'columns' has {len(columns)} names where row 1 of 'data' has {len(data[0])} entries")
+    rows = [[cell_of(column, f"{name}: 'columns'") for column in columns]]
+    rows += [_cells(row, number, name) for number, row in enumerate(data, 1)]
+    if isinstance(index, list):
+        if len(index) != len(data):
+            raise InputError(f"{name}: 'index' has {len(index)} entries for {len(data)} rows of 'data'")
+        rows = [["", *rows[0]]] + [
+            [cell_of(label, f"{name}: 'index'"), *row] for label, row in zip(index, rows[1:], strict=True)
+        ]
+    labels = True if isinstance(index, list) else None
+    return Grid(name, rows, list(range(len(rows))), "row", "entries", header=True, labels=labels)
+
+
+def _instance(document: Any, name: str, options: ReadOptions, given: Problem | None) -> RawInstance:
     """Return one instance from a matrix or an object."""
     if isinstance(document, list):
-        return RawInstance(name, {BARE: _matrix(document, name)})
+        return _bare(document, name, options, given)
     if not isinstance(document, dict):
         raise InputError(f"{name}: an instance must be a matrix or an object, got {_kind(document)}")
+    if isinstance(document.get("columns"), list) and _is_matrix(document.get("data")) and "problem" not in document:
+        return raw_from_grid(_split_table(document, name), options, given)
     problem = document.get("problem")
     if problem is not None and not isinstance(problem, str):
         raise InputError(f"{name}: 'problem' must be a name, got {_kind(problem)}")
@@ -79,15 +163,26 @@ def _instance(document: Any, name: str, given: Problem | None) -> RawInstance:
     place = f"{name} ({title})" if isinstance(title, str) and title.isprintable() and title else name
     row_words, column_words = _words_for_items(given)
     about = {"problem", "name", "comment", "solution", *row_words, *column_words}
-    arrays = {}
+    arrays, forbidden = {}, {}
     for key, value in document.items():
         if key not in about and isinstance(value, list):
-            arrays[BARE if key == "matrix" else key] = _matrix(value, f"{name}: '{key}'")
+            array = BARE if key == "matrix" else key
+            arrays[array], marked = _matrix(value, f"{name}: '{key}'", options, given)
+            if marked is not None:
+                forbidden[array] = marked
     if not arrays:
-        raise InputError(f"{name}: the object holds no matrix")
+        nested = any(isinstance(value, dict) for value in document.values())
+        hint = " (a table is written as a list of records, or as columns, index and data)" if nested else ""
+        raise InputError(f"{name}: the object holds no matrix{hint}")
     rows = _names(document, row_words, name)
     columns = _names(document, column_words, name)
-    return RawInstance(place, arrays, problem, rows, columns)
+    if options.metric is not None:
+        if "coordinates" not in arrays:
+            raise InputError(f"{name}: --metric takes distances between 'coordinates', which the object does not have")
+        return raw_from_points(
+            arrays["coordinates"], forbidden.get("coordinates"), None, options.metric, place, rows, ()
+        )
+    return RawInstance(place, arrays, problem, rows, columns, forbidden=forbidden or None)
 
 
 def _words_for_items(given: Problem | None) -> tuple[list[str], list[str]]:
@@ -98,30 +193,97 @@ def _words_for_items(given: Problem | None) -> tuple[list[str], list[str]]:
     return rows, [word for word in columns if word not in rows]
 
 
-def _matrix(value: list[Any], where: str) -> NDArray[Any]:
-    """Return an array of one or two axes from lists of numbers; integers stay exact."""
+def _bare(value: list[Any], name: str, options: ReadOptions, given: Problem | None) -> RawInstance:
+    """Return the instance of a matrix without a name, which may have names of its items in its first row and column."""
+    named = [cell for row in value if isinstance(row, list) for cell in row if isinstance(cell, str)]
+    if any(is_word(cell.strip()) for cell in named) or options.metric is not None or options.labels:
+        _rows_of_lists(value, name)
+        rows = [_cells(row, number, name) for number, row in enumerate(value, 1)]
+        return raw_from_grid(_grid(rows, name), options, given)
+    if not _is_matrix(value):
+        return RawInstance(name, {BARE: _matrix(value, name, options, given)[0]})
+    even = len({len(row) if isinstance(row, list) else -1 for row in value}) == 1
+    if even and all(_is_plain(cell) for row in value for cell in row):
+        array, _ = _matrix(value, name, options, given)
+        return RawInstance(name, {BARE: array})
+    _rows_of_lists(value, name)
+    grid = _grid([_cells(row, number, name) for number, row in enumerate(value, 1)], name)
+    grid.header = grid.labels = False
+    return raw_from_grid(grid, options, given)
+
+
+def _matrix(
+    value: list[Any], where: str, options: ReadOptions, given: Problem | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return an array of one or two axes from lists of numbers, exact integers, and which of them are forbidden."""
     if not value:
         raise InputError(f"{where}: the matrix is empty")
     if not isinstance(value[0], list):
-        return to_array([[_number(item, f"{where}: entry {i}") for i, item in enumerate(value, 1)]]).reshape(-1)
-    rows: list[list[Number]] = []
+        return _vector(value, where), None
+    _rows_of_lists(value, where)
+    if where.endswith(f"'{FORBIDDEN}'") and all(type(c) is bool or c in (0, 1) for row in value for c in row):
+        return _rectangle(value, where).astype(bool), None
+    plain = all(_is_plain(cell) for row in value for cell in row)
+    if plain and len({len(row) for row in value}) == 1:
+        for r, row in enumerate(value, 1):
+            for c, cell in enumerate(row, 1):
+                if too_large(cell):
+                    raise InputError(f"{where}: row {r}, column {c}: the number is too large")
+        return _rectangle(value, where), None
+    grid = _grid([_cells(row, number, where) for number, row in enumerate(value, 1)], where)
+    grid.header = grid.labels = False
+    raw = raw_from_grid(grid, ReadOptions(decimal=options.decimal, nan_forbidden=options.nan_forbidden), given)
+    return raw.arrays[BARE], None if raw.forbidden is None else raw.forbidden[BARE]
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a JSON value is a finite number."""
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+def _grid(rows: list[list[str]], name: str) -> Grid:
+    return Grid(name, rows, list(range(1, len(rows) + 1)), "row", "entries")
+
+
+def _rows_of_lists(value: Any, where: str) -> None:
+    """Refuse a matrix of which a row is not a list."""
     for r, row in enumerate(value, 1):
         if not isinstance(row, list):
             raise InputError(f"{where}: row {r} must be a list of numbers, got {_kind(row)}")
+    if not any(value):
+        raise InputError(f"{where}: the matrix is empty")
+
+
+def _rectangle(value: list[list[Number]], where: str) -> NDArray[Any]:
+    """Return lists of one length as an array."""
+    for r, row in enumerate(value, 1):
         if len(row) != len(value[0]):
             raise InputError(f"{where}: row {r} has {len(row)} entries where row 1 has {len(value[0])}")
-        rows.append([_number(item, f"{where}: row {r}, column {c}") for c, item in enumerate(row, 1)])
-    return to_array(rows)
+    return to_array(value)
 
 
-def _number(item: Any, where: str) -> Number:
-    if isinstance(item, bool) or not isinstance(item, int | float):
-        raise InputError(f"{where}: {_kind(item)} is not a number")
-    if item != item or item in (float("inf"), float("-inf")):
-        raise InputError(f"{where}: the number is not finite")
-    if too_large(item):
-        raise InputError(f"{where}: the number is too large")
-    return item
+def _cells(row: list[Any], number: int, where: str) -> list[str]:
+    """Return the cells of a row of JSON values."""
+    cells = []
+    for c, value in enumerate(row, 1):
+        if isinstance(value, list | dict):
+            raise InputError(f"{where}: row {number}, column {c}: {_kind(value)} is not a number")
+        cells.append(cell_of(value, f"{where}: row {number}, column {c}"))
+    return cells
+
+
+def _vector(value: list[Any], where: str) -> NDArray[Any]:
+    """Return a list of numbers as an array of one axis."""
+    numbers: list[Number] = []
+    for i, item in enumerate(value, 1):
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise InputError(f"{where}: entry {i}: {_kind(item)} is not a number")
+        if isinstance(item, float) and not math.isfinite(item):
+            raise InputError(f"{where}: entry {i}: the number is not finite")
+        if too_large(item):
+            raise InputError(f"{where}: entry {i}: the number is too large")
+        numbers.append(item)
+    return to_array([numbers]).reshape(-1)
 
 
 def _names(document: dict[str, Any], words: Sequence[str], where: str) -> Names | None:
@@ -129,7 +291,7 @@ def _names(document: dict[str, Any], words: Sequence[str], where: str) -> Names 
     for word in words:
         value = document.get(word)
         if isinstance(value, list):
-            names = tuple(str(item) for item in value if isinstance(item, str | int))
+            names = tuple(tidy(str(item)) for item in value if isinstance(item, str | int))
             if len(names) != len(value):
                 raise InputError(f"{where}: '{word}' must be a list of names")
             reject_duplicates(names, f"{where}: in '{word}' the name")

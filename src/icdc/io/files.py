@@ -1,8 +1,12 @@
 """Bytes in and out: every failure is one sentence, and a file is written whole or not at all."""
 
+import gzip
+import io
 import os
+import re
 import secrets
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,58 +15,109 @@ from typing import IO
 from ..errors import InputError
 
 STDIN = "-"
+LARGEST_FILE = 2**30
+"""Bytes of the largest file that is read, unpacked."""
+LARGEST_TEXT = 2**27
+"""Bytes of the largest text that is read: cells of text take many times the memory of numbers."""
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")  # but for tabs, line breaks and escape codes
 
 
-def read_bytes(source: str | Path) -> bytes:
-    """Return the contents of a file, or of standard input for "-"."""
+def read_bytes(source: str | Path, limit: int = LARGEST_FILE) -> bytes:
+    """Return the contents of a file, or of standard input for "-"; more than `limit` bytes are refused."""
     if str(source) == STDIN:
-        return sys.stdin.buffer.read()
+        content = sys.stdin.buffer.read(limit + 1)
+    else:
+        try:
+            with open(source, "rb") as file:
+                content = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else b" " * (limit + 1)
+        except IsADirectoryError:
+            raise InputError(f"{source}: this is a directory, not a file") from None
+        except FileNotFoundError:
+            raise InputError(f"{source}: no such file") from None
+        except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"{source}: cannot be read ({reason})") from None
+    if len(content) > limit:
+        raise InputError(f"{'stdin' if str(source) == STDIN else source}: {too_much(limit)}")
+    return content
+
+
+def too_much(limit: int) -> str:
+    """Say that something is larger than is read."""
+    return f"the file holds more than {limit // 2**20} MiB, the most that is read"
+
+
+def unpacked(content: bytes, name: str) -> tuple[bytes, str]:
+    """Return what a gzip file holds, and its name without `.gz`; other files as they are."""
+    if not content.startswith(b"\x1f\x8b"):
+        if name.lower().endswith(".gz"):
+            raise InputError(f"{name}: this is not a gzip file")
+        return content, name
     try:
-        return Path(source).read_bytes()
-    except IsADirectoryError:
-        raise InputError(f"{source}: this is a directory, not a file") from None
-    except FileNotFoundError:
-        raise InputError(f"{source}: no such file") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{source}: cannot be read ({reason})") from None
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            inside = file.read(LARGEST_FILE + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{name}: the gzip file is damaged ({' '.join(str(error).split())[:80]})") from None
+    if len(inside) > LARGEST_FILE:
+        raise InputError(f"{name}: {too_much(LARGEST_FILE)}")
+    return inside, name[:-3] if name.lower().endswith(".gz") else name
 
 
 def decode_text(content: bytes, name: str) -> str:
-    """Return text from bytes: UTF-8, or UTF-16 where a byte order mark says so."""
+    """Return text from bytes; see `decoded`."""
+    return decoded(content, name)[0]
+
+
+def decoded(content: bytes, name: str) -> tuple[str, str | None]:
+    """Return text from bytes, and the encoding where it had to be guessed.
+
+    Text is UTF-8, or UTF-16 where a byte order mark says so, or else Windows-1252, of which Latin-1 is a part.
+    """
+    if len(content) > LARGEST_TEXT:
+        raise InputError(f"{name}: {too_much(LARGEST_TEXT)} of text; write the matrix as .npy")
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    guessed = None
     try:
         text = content.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        encoding = "UTF-16" if wide else "UTF-8"
-        raise InputError(f"{name}: this is not text (byte {error.start + 1} is not {encoding})") from None
+        if wide:
+            raise InputError(f"{name}: this is not text (byte {error.start + 1} is not UTF-16)") from None
+        try:
+            text, guessed = content.decode("cp1252"), "Windows-1252"
+        except UnicodeDecodeError:
+            raise InputError(f"{name}: this is not text (byte {error.start + 1} is not UTF-8)") from None
+        if _CONTROL.search(text):
+            raise InputError(f"{name}: this is not text (byte {error.start + 1} is not UTF-8)") from None
     if "\0" in text:
         raise InputError(f"{name}: this is not text (character {text.index(chr(0)) + 1} is a null)")
-    return text
+    return text, guessed
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, make_folder: bool = False) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes the place of `path` at the end, if all went well.
 
-    A reader, or a crash, sees the old contents or the new, never a part.
+    A reader, or a crash, sees the old contents or the new, never a part. Where `path` is a link, the file that it
+    points to is replaced, and the link stays.
 
     Raises
     ------
     InputError
         If the file cannot be written; without `make_folder`, also if its folder does not exist.
     """
-    path = Path(path)
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
+    target = Path(os.path.realpath(path))
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
     try:
         if make_folder:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not target.is_file():
+            raise InputError(f"{path}: cannot be written (it is not a regular file)")
         try:
             with open(temporary, "xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:

@@ -1,5 +1,6 @@
 """Instances from any file: find the format, find the problem, check, and say clearly what is wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,76 +9,143 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..problems.contract import Problem
+from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.instance import Instance, Names
+from ..problems.matrices import LARGEST_INTEGER
 from ..problems.registry import BUILT_IN, problem_of_file, problems_of_matrix
+from ..problems.text import counted
+from .archives import members_of
 from .dataset import raw_from_numpy
-from .documents import raw_from_json
-from .files import STDIN, decode_text, read_bytes
+from .documents import FORBIDDEN, raw_from_json
+from .files import STDIN, decoded, read_bytes, unpacked
+from .matrix import raw_from_grid
+from .numbers import HINT, shorten
+from .points import raw_from_points
 from .raw import BARE, RawInstance
+from .reading import DEFAULTS, ReadOptions
 from .tables import raw_from_table
 from .tsplib import looks_like_tsplib, raw_from_tsplib
+from .workbooks import grid_from_workbook, is_workbook
 
 _TSPLIB, _JSON, _TABLES = (".atsp", ".tsp", ".tour"), (".json", ".jsonl"), (".csv", ".tsv")
+_OLD_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def read_instances(source: str | Path, problem: Problem | None = None) -> list[Instance]:
+def read_instances(
+    source: str | Path, problem: Problem | None = None, options: ReadOptions = DEFAULTS
+) -> list[Instance]:
     """Read every instance of a file ("-" for standard input).
 
     Parameters
     ----------
-    source : path of a TSPLIB, CSV, TSV, JSON, NPY or NPZ file. An unknown ending is recognised by content.
+    source : path of a TSPLIB, CSV, TSV, JSON, XLSX, NPY or NPZ file, any of them packed by gzip or not. An unknown
+        ending is recognised by content.
     problem : what the instances are of; needed only where the file leaves it open.
+    options : answers to whatever else a file may leave open.
 
     Raises
     ------
     InputError
         If the file is not a valid instance; the sentence names the file and the entry.
     UsageError
-        If the problem cannot be told from the file and is not given.
+        If the file leaves open what is meant; the sentence names the option that decides.
     """
-    name = "stdin" if str(source) == STDIN else str(source)
-    content = read_bytes(source)
-    return [_checked(raw, problem) for raw in _raw_instances(content, name, problem)]
+    return instances_of(read_bytes(source), "stdin" if str(source) == STDIN else str(source), problem, options)
 
 
-def _checked(raw: RawInstance, problem: Problem | None) -> Instance:
+def instances_of(
+    content: bytes,
+    name: str,
+    problem: Problem | None = None,
+    options: ReadOptions = DEFAULTS,
+    *,
+    ending: str | None = None,
+) -> list[Instance]:
+    """Read every instance of a file's content; nothing else is looked at. Otherwise like `read_instances`.
+
+    name : the word for it in messages.
+    ending : of files of its format, such as ".csv"; "" recognises it by content, None goes by the name.
+    """
+    return [instance_of(raw, problem, options) for raw in _raw_instances(content, name, problem, options, ending)]
+
+
+def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions = DEFAULTS) -> Instance:
     """Decide which problem an instance is of, and check it."""
     problem = _problem_of(raw, problem)
     if BARE in raw.arrays and len(problem.arrays) > 1:
         needed = ", ".join(f"'{name}'" for name in problem.arrays)
         raise InputError(f"{raw.name}: the problem '{problem.name}' needs the arrays {needed}, not one matrix")
-    chosen = {}
+    chosen, marked = {}, {}
     for name in problem.arrays:
         if name not in raw.arrays and BARE not in raw.arrays:
             raise InputError(f"{raw.name}: the array '{name}' of the problem '{problem.name}' is missing")
-        chosen[name] = raw.arrays.get(name, raw.arrays.get(BARE))
+        key = name if name in raw.arrays else BARE
+        chosen[name] = np.asarray(raw.arrays[key])
+        if raw.forbidden is not None and key in raw.forbidden:
+            marked[name] = raw.forbidden[key]
+        elif may_forbid(problem):
+            chosen[name], infinite = _without_infinity(chosen[name], options.nan_forbidden)
+            marked |= {} if infinite is None else {name: infinite}
     try:
-        checked = problem.check({name: np.asarray(array)[None] for name, array in chosen.items()})
+        checked = problem.check({name: array[None] for name, array in chosen.items()})
+        arrays = {name: array[0] for name, array in checked.items()}
+        shape = problem.shape(problem.size(checked))
+        forbidden, notes = _forbidden(raw, problem, arrays, marked, shape)
+        if forbidden is not None:
+            arrays = with_stand_ins(problem, arrays, forbidden)
     except InputError as error:
-        raise InputError(f"{raw.name}: {error}") from None
-    rows, columns = _names(raw, problem, problem.shape(problem.size(checked)))
+        hint = f"; {HINT}" if "not finite" in str(error) else ""
+        raise InputError(f"{raw.name}: {error}{hint}") from None
+    rows, columns = _names(raw, problem, shape)
     return Instance(
         raw.name,
         problem,
-        {name: array[0] for name, array in checked.items()},
+        arrays,
         rows,
         columns,
-        _coordinates(raw, problem, problem.shape(problem.size(checked))[0]),
+        _coordinates(raw, problem, shape[0]),
+        forbidden,
+        "; ".join([_sizes(problem, shape), *raw.notes, *notes]),
     )
 
 
-def _raw_instances(content: bytes, name: str, problem: Problem | None) -> list[RawInstance]:
-    """Read by the ending of the name or, where that says nothing, by the beginning of the content."""
-    ending = Path(name).suffix.lower()
+def _raw_instances(
+    content: bytes, name: str, problem: Problem | None, options: ReadOptions, ending: str | None = None
+) -> list[RawInstance]:
+    """Read by the ending, of the name if none is given, or, where that says nothing, by the content's beginning."""
+    content, inner = unpacked(content, name)
+    ending = Path(inner).suffix.lower() if ending is None else ending
+    if content.startswith(_OLD_WORKBOOK):
+        raise InputError(f"{name}: this is a workbook of an old format, or one with a password; save it as .xlsx")
+    if ending == ".xlsx" or (content.startswith(b"PK") and is_workbook(members_of(content, name))):
+        return [raw_from_grid(grid_from_workbook(content, name, options), options, problem)]
+    if options.sheet is not None or options.range is not None:
+        raise UsageError(f"{name}: --sheet and --range are for workbooks (.xlsx)")
     if ending in (".npy", ".npz") or content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
-        return raw_from_numpy(content, name, problem)
-    text = decode_text(content, name)
+        return [_with_metric(raw, options) for raw in raw_from_numpy(content, name, problem)]
+    text, guessed = decoded(content, name)
     known = ending in _TSPLIB + _JSON + _TABLES
     if ending in _JSON or (not known and text.lstrip()[:1] in ("[", "{")):
-        return raw_from_json(text, name, problem)
-    if ending in _TSPLIB or (not known and looks_like_tsplib(text)):
-        return [raw_from_tsplib(text, name)]
-    return [raw_from_table(text, name)]
+        raws = raw_from_json(text, name, options, problem)
+    elif ending in _TSPLIB or (not known and looks_like_tsplib(text)):
+        if options.metric is not None:
+            raise UsageError(f"{name}: a TSPLIB file says itself how distances are taken; leave out --metric")
+        raws = [raw_from_tsplib(text, name)]
+    else:
+        raws = [raw_from_table(text, name, options, problem)]
+    note = () if guessed is None else (f"read as {guessed}",)
+    return [replace(raw, notes=(*raw.notes, *note)) for raw in raws]
+
+
+def _with_metric(raw: RawInstance, options: ReadOptions) -> RawInstance:
+    """Take distances between the points of an array, where that is asked for."""
+    if options.metric is None:
+        return raw
+    points = raw.arrays.get("coordinates", raw.arrays.get(BARE))
+    if points is None:
+        raise InputError(f"{raw.name}: --metric takes distances between 'coordinates', which the file does not have")
+    marked = None if raw.forbidden is None else raw.forbidden.get("coordinates", raw.forbidden.get(BARE))
+    return raw_from_points(points, marked, None, options.metric, raw.name, raw.rows, raw.notes)
 
 
 def _problem_of(raw: RawInstance, asked: Problem | None) -> Problem:
@@ -87,23 +155,26 @@ def _problem_of(raw: RawInstance, asked: Problem | None) -> Problem:
             return asked
         return problem_of_file(raw.problem, asked, raw.name)
     if asked is not None:
-        if raw.blank_diagonal and not asked.feature_sizes.same_items:
-            raise InputError(f"{raw.name}: the diagonal is blank, but '{asked.name}' needs every entry")
         return asked
     if BARE in raw.arrays:
         return _problem_of_matrix(raw)
     fitting = [cls for cls in BUILT_IN.values() if set(cls.arrays) <= set(raw.arrays)]
     if len(fitting) != 1:
         found = ", ".join(f"'{name}'" for name in raw.arrays)
-        raise UsageError(f"{raw.name}: cannot tell the problem from the arrays {found}; give --problem")
+        points = "; --metric takes distances between coordinates" if list(raw.arrays) == ["coordinates"] else ""
+        raise UsageError(f"{raw.name}: cannot tell the problem from the arrays {found}; give --problem{points}")
     return fitting[0]()
 
 
 def _problem_of_matrix(raw: RawInstance) -> Problem:
     """Return the problem of a nameless matrix, where there is no doubt."""
     shape = raw.arrays[BARE].shape
-    same_items = raw.blank_diagonal or (raw.rows is not None and raw.rows == raw.columns)
+    named = raw.rows is not None and raw.columns is not None
+    same_items = raw.blank_diagonal or (named and raw.rows == raw.columns)
     fitting = problems_of_matrix(shape, same_items)
+    if named and not set(raw.rows or ()) & set(raw.columns or ()):
+        # other names above than beside: other items
+        fitting = [cls for cls in fitting if not cls.feature_sizes.same_items]
     if len(fitting) == 1:
         return fitting[0]()
     if not fitting:  # every matrix fits some problem that ships
@@ -119,12 +190,8 @@ def _names(raw: RawInstance, problem: Problem, shape: tuple[int, int]) -> tuple[
     """Return the names of rows and columns, checked against the solution's shape."""
     rows, columns = raw.rows, raw.columns
     if problem.feature_sizes.same_items:
-        if rows is not None and columns is not None and rows != columns and set(rows) == set(columns):
-            place = next(i for i, (row, column) in enumerate(zip(rows, columns, strict=True), 1) if row != column)
-            raise InputError(
-                f"{raw.name}: rows and columns must be in the same order, "
-                f"but row {place} is '{rows[place - 1]}' and column {place} is '{columns[place - 1]}'"
-            )
+        if rows is not None and columns is not None and rows != columns:
+            _refuse_other_names(raw.name, rows, columns, problem)
         rows = columns = rows if rows is not None else columns
     for names, count, what in ((rows, shape[0], "rows"), (columns, shape[1], "columns")):
         if names is not None and len(names) != count:
@@ -132,11 +199,80 @@ def _names(raw: RawInstance, problem: Problem, shape: tuple[int, int]) -> tuple[
     return rows, columns
 
 
+def _refuse_other_names(name: str, rows: Names, columns: Names, problem: Problem) -> None:
+    """Refuse a matrix from items to the same items whose names above and beside are not the same."""
+    if set(rows) == set(columns):
+        place = next(i for i, (row, column) in enumerate(zip(rows, columns, strict=True), 1) if row != column)
+        raise InputError(
+            f"{name}: rows and columns must be in the same order, "
+            f"but row {place} is {shorten(rows[place - 1])} and column {place} is {shorten(columns[place - 1])}"
+        )
+    beside = [row for row in rows if row not in columns] or list(rows)
+    above = [column for column in columns if column not in rows] or list(columns)
+    raise InputError(
+        f"{name}: '{problem.name}' needs the same {problem.row_words[1]} above and beside the matrix, "
+        f"but the rows have {shorten(beside[0])} and the columns {shorten(above[0])}"
+    )
+
+
+def _without_infinity(array: NDArray[Any], nan_too: bool) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return a matrix with zeros in place of infinity, and where it was; None where it was nowhere.
+
+    Whole numbers that are reals only for the sake of infinity become integers again.
+    """
+    if array.ndim != 2 or array.dtype.kind != "f":
+        return array, None
+    infinite = np.isposinf(array) | (np.isnan(array) if nan_too else False)
+    if not infinite.any():
+        return array, None
+    rest = np.where(infinite, 0.0, array)
+    whole = np.isfinite(rest).all() and (rest == np.rint(rest)).all() and np.abs(rest).max() <= LARGEST_INTEGER
+    return rest.astype(np.int64) if whole else rest, infinite
+
+
+def _forbidden(
+    raw: RawInstance,
+    problem: Problem,
+    arrays: dict[str, NDArray[Any]],
+    marked: dict[str, NDArray[np.bool_]],
+    shape: tuple[int, int],
+) -> tuple[NDArray[np.bool_] | None, list[str]]:
+    """Return the forbidden pairs of an instance, if it has any, and what to say about them."""
+    same_items = problem.feature_sizes.same_items
+    found = np.zeros(shape, dtype=bool)
+    if FORBIDDEN in raw.arrays and FORBIDDEN not in problem.arrays:
+        marked = {**marked, FORBIDDEN: raw.arrays[FORBIDDEN]}
+    for name, mask in marked.items():
+        if mask.shape != shape or mask.dtype != bool:
+            what = f"the array '{name}'" if name in problem.arrays else f"'{name}'"
+            raise InputError(f"{what} can forbid pairs only as a matrix of {shape[0]} × {shape[1]}")
+        found |= mask
+    if same_items:
+        np.fill_diagonal(found, False)
+    if found.any():
+        return found, [counted(int(found.sum()), ("forbidden pair", "forbidden pairs"))]
+    if may_forbid(problem):
+        (matrix,) = arrays.values()
+        huge = huge_numbers(matrix, ignore_diagonal=same_items)
+        if huge is not None:
+            times = counted(int(huge.sum()), ("time", "times"))
+            return None, [f"{matrix[huge][0]} stands there {times}: if it means forbidden, write '-' instead"]
+    return None, []
+
+
+def _sizes(problem: Problem, shape: tuple[int, int]) -> str:
+    """Say how many rows and columns there are, in the problem's words."""
+    rows, columns = counted(shape[0], problem.row_words), counted(shape[1], problem.column_words)
+    return rows if problem.feature_sizes.same_items else f"{rows} × {columns}"
+
+
 def _coordinates(raw: RawInstance, problem: Problem, rows: int) -> NDArray[np.float64] | None:
     """Return the points of the items, where the file has them and the problem is about one set of items."""
     points: NDArray[Any] | None = raw.arrays.get("coordinates")
     if points is None or not problem.feature_sizes.same_items:
         return None
+    if raw.forbidden is not None and "coordinates" in raw.forbidden:
+        raise InputError(f"{raw.name}: 'coordinates' lack a number")
     if points.shape != (rows, 2):
         raise InputError(f"{raw.name}: 'coordinates' must be {rows} × 2, got {' × '.join(map(str, points.shape))}")
     return points.astype(np.float64)

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, visible
 from ..problems.instance import Instance, Names
 from ..problems.registry import BUILT_IN
 from .documents import parse_json
 from .files import decode_text, read_bytes, write_atomically
-from .raw import shorten
+from .numbers import shorten
+from .raw import tidy
 from .tsplib import format_tour, looks_like_tsplib, parse_tsplib
 
 ENDINGS = (".tour", ".csv", ".json", ".txt")
@@ -154,9 +155,9 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
 
 def _numbers(cells: list[str], names: Names | None, name: str) -> list[int]:
     """Turn names, or numbers from 0, into numbers; names win where every cell is one."""
-    if names is not None and all(cell in names for cell in cells):
-        index = {label: i for i, label in enumerate(names)}
-        return [index[cell] for cell in cells]
+    index = {} if names is None else {visible(tidy(label)): i for i, label in enumerate(names)}
+    if names is not None and all(visible(tidy(cell)) in index for cell in cells):
+        return [index[visible(tidy(cell))] for cell in cells]
     items = []
     for cell in cells:
         digits = cell.removeprefix("-")

@@ -1,134 +1,141 @@
-"""CSV and TSV matrices, with or without a header and a column of labels.
+"""Text of separated cells, CSV and TSV above all: separators, quotes, comments.
 
-The separator is whichever of tab, semicolon and comma most lines contain (blanks if none does). Lines that
-begin with # are comments. A first row of words is a header and a first column of words holds labels; numbers
-are taken for labels only where the top-left corner is empty or says so ("job", "city", "id", …).
+The separator is whichever of tab, semicolon and comma most lines contain outside quotes (blanks if none does), or the
+one that a first line `sep=;` names. A line that begins with # is a comment, unless it is as wide as the table: then it
+is its header, or a row whose name begins so.
 """
 
 import csv
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import InputError
-from ..problems.registry import BUILT_IN
-from .raw import BARE, Number, RawInstance, looks_numeric, parse_number, reject_duplicates, to_array
+from ..errors import InputError, UsageError, visible
+from ..problems.contract import Problem
+from .grid import LARGEST_GRID, Grid
+from .layout import says_names
+from .matrix import raw_from_grid
+from .numbers import are_names, is_number, is_word
+from .raw import RawInstance
+from .reading import DEFAULTS, ReadOptions
 
-# words for items, those of the problems that ship among them; an "s" at the end is not looked at
-_CORNERS = frozenset(["task", "node", "item", "stop", "from", "from/to", "to", "name", "label", "id", "index", "row"])
-_CORNERS |= {word for cls in BUILT_IN.values() for word in (*cls.row_words, *cls.column_words)}
-_BLANKS = frozenset(["", "-", "--", "–", "—", "x", "X", "inf", "Inf", "INF", "nan", "NaN", "NA", "∞"])
+_SEPARATORS = ("\t", ";", ",")
+_NAMED = re.compile(r"\s*sep=([\t;,|:^~&])\s*")
+_BREAK = re.compile(r"\r\n|\n|\r")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Line:
     number: int
     cells: list[str]
+    marked: bool = False
+    """Whether it begins with #."""
 
 
-def raw_from_table(text: str, name: str) -> RawInstance:
-    """Return the one matrix of separated text; raise InputError naming `name`, the line and the column.
-
-    Where no number stands on the diagonal of a square table, zeros take its place and `blank_diagonal` says so.
-    """
-    lines, separator = _split(text, name)
-    if not lines:
-        raise InputError(f"{name}: the file is empty")
-    header, has_labels = _layout(lines)
-    body = lines[1:] if header else lines
-    if not body:
-        raise InputError(f"{name}: there is a header but no row of numbers")
-    offset = int(has_labels)
-    width = len(body[0].cells)
-    for line in body:
-        if len(line.cells) != width:
-            raise InputError(
-                f"{name}: line {line.number} has {len(line.cells)} cells where line {body[0].number} has {width}"
-            )
-    if width == offset:
-        raise InputError(f"{name}: there are labels but no numbers")
-    columns = None
-    if header:
-        columns = tuple(header.cells[len(header.cells) - (width - offset) :])
-        if len(header.cells) not in (width, width - offset):
-            raise InputError(
-                f"{name}: the header has {len(header.cells)} cells where line {body[0].number} has {width}"
-            )
-    rows = tuple(line.cells[0] for line in body) if has_labels else None
-    for names, what in ((rows, "row"), (columns, "column")):
-        if names is not None:
-            reject_duplicates(names, f"{name}: the {what} label")
-    blank = _has_blank_diagonal(body, offset)
-    decimal_comma = separator == ";"
-    values: list[list[Number]] = []
-    for r, line in enumerate(body):
-        values.append([])
-        for c, cell in enumerate(line.cells[offset:]):
-            if blank and r == c:
-                cell = "0"
-            elif decimal_comma and cell.count(",") == 1:
-                cell = cell.replace(",", ".")
-            try:
-                values[-1].append(parse_number(cell))
-            except InputError as error:
-                raise InputError(f"{name}: line {line.number}, column {c + offset + 1}: {error}") from None
-    return RawInstance(name, {BARE: to_array(values)}, None, rows, columns, blank)
+def raw_from_table(
+    text: str, name: str, options: ReadOptions = DEFAULTS, problem: Problem | None = None
+) -> RawInstance:
+    """Return the one matrix of separated text; raise InputError naming `name`, the line and the column."""
+    return raw_from_grid(grid_from_text(text, name, options), options, problem)
 
 
-def _split(text: str, name: str) -> tuple[list[_Line], str]:
-    """Cut text into lines of stripped cells; return them with the separator ("" for blanks)."""
-    kept = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    counts = {s: sum(s in line for _, line in kept) for s in ("\t", ";", ",")}
-    separator = max(counts, key=lambda s: counts[s]) if any(counts.values()) else ""
-    lines = []
-    for number, line in kept:
-        if separator:
-            try:
-                cells = next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True))
-            except csv.Error as error:
-                raise InputError(f"{name}: line {number} cannot be read as a table ({error})") from None
-        else:
-            cells = line.split()
-        lines.append(_Line(number, [cell.strip() for cell in cells]))
-    # a separator at the end of every line is a habit of some programs, not a column
-    while separator and lines and all(len(line.cells) > 1 and not line.cells[-1] for line in lines):
-        lines = [_Line(line.number, line.cells[:-1]) for line in lines]
-    return lines, separator
+def grid_from_text(text: str, name: str, options: ReadOptions = DEFAULTS) -> Grid:
+    """Cut text into cells."""
+    lines = _BREAK.split(text)
+    named = _NAMED.fullmatch(lines[0])
+    separator = named[1] if named else _separator(text)
+    found = list(_cut(lines, separator, name, 1 if named else 0, options.comments is not False))
+    kept = _without_comments(found, separator, name, options)
+    return Grid(name, [line.cells for line in kept], [line.number for line in kept], separator=separator, padded=True)
 
 
-def _layout(lines: list[_Line]) -> tuple[_Line | None, bool]:
-    """Tell whether the first line is a header (return it) and whether the first column holds labels."""
-    first, rest = lines[0], lines[1:]
-    corner, others = first.cells[0], first.cells[1:]
-    says_labels = bool({corner.casefold(), corner.casefold().removesuffix("s")} & _CORNERS) or (
-        corner == "" and not _is_headless_square(lines)
-    )
-    words = [not looks_numeric(cell) for cell in others]
-    labelled = bool(rest) and all(not looks_numeric(line.cells[0]) for line in rest)
-    if labelled and len(first.cells) + 1 == len(rest[0].cells):
-        return first, True  # a header that does not name the column of labels
-    if others and all(words) and (not looks_numeric(corner) or says_labels):
-        return first, labelled or says_labels
-    if says_labels and rest and not any(words):
-        return first, True  # numbers as names, under a corner that says they are names
-    if not others and rest and not looks_numeric(corner) and not labelled:
-        return first, False  # one column under its name
-    # without a header, the first column is labels if it holds no number at all
-    return None, bool(others) and not looks_numeric(corner) and (labelled or not rest)
+def _separator(text: str) -> str:
+    """Return the separator that most lines contain outside quotes; "" for blanks."""
+    bare = re.sub(r'"[^"]*"', '""', text) if '"' in text else text
+    lines = [line for line in _BREAK.split(bare) if line.strip() and not line.lstrip().startswith("#")]
+    lines = lines or [line for line in _BREAK.split(bare) if line.strip()]
+    counts = {s: sum(s in line for line in lines) for s in _SEPARATORS}
+    return max(counts, key=lambda s: counts[s]) if any(counts.values()) else ""
 
 
-def _is_headless_square(lines: list[_Line]) -> bool:
-    """Tell whether an empty corner is the beginning of a blank diagonal rather than of a header."""
-    if any(len(line.cells) != len(lines) for line in lines) or not _has_blank_diagonal(lines, 0):
-        return False
-    return [line.cells[0] for line in lines] != lines[0].cells  # equal: the same names above and beside
+def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool) -> Iterator[_Line]:
+    """Yield the lines that have anything in them as stripped cells; quoted cells may go on over several lines."""
+    place, cells = skip, 0
+    while place < len(lines):
+        line, number = lines[place], place + 1
+        place += 1
+        if not line.strip():
+            continue
+        marked = comments and line.lstrip().startswith("#")
+        if not separator and '"' not in line:
+            yield _Line(number, line.split(), marked)
+            continue
+        taken = 0
+
+        def following(begin: int = place - 1, marked: bool = marked) -> Iterator[str]:
+            nonlocal taken
+            # a comment may have any quotes in it, and ends where its line does
+            for index in range(begin, begin + 1 if marked else len(lines)):
+                taken += 1
+                yield lines[index] + "\n"
+
+        try:
+            blank = separator or " "
+            read = next(csv.reader(following(), delimiter=blank, strict=not marked, skipinitialspace=True))
+        except csv.Error as error:
+            raise InputError(f"{name}: line {number} cannot be read as a table ({visible(str(error))})") from None
+        place = number - 1 + taken
+        cells += len(read)
+        if cells > LARGEST_GRID:
+            raise InputError(f"{name}: the table has more than {LARGEST_GRID} cells; write it as .npy")
+        yield _Line(number, [cell.strip() for cell in read], marked)
 
 
-def _has_blank_diagonal(body: list[_Line], offset: int) -> bool:
-    """Tell whether a square table has no number anywhere on its diagonal."""
-    size = len(body)
-    if len(body[0].cells) - offset != size or size < 2:
-        return False
-    return all(line.cells[r + offset] in _BLANKS for r, line in enumerate(body))
+def _without_comments(lines: list[_Line], separator: str, name: str, options: ReadOptions) -> list[_Line]:
+    """Leave out the comments among the lines that begin with #, and keep the rows and the header among them."""
+    if options.comments is not None:
+        return [line for line in lines if not line.marked]
+    plain = [line for line in lines if not line.marked]
+    marked = [line for line in lines if line.marked]
+    if not marked:
+        return lines
+    width = max((len(_filled(line)) for line in (plain or marked)), default=0)
+    rows = [line for line in marked if len(_filled(line)) == width > 1 and not any(map(is_word, line.cells[1:]))]
+    data = {id(line) for line in rows}
+    beginning = next((place for place, line in enumerate(lines) if not line.marked or id(line) in data), len(lines))
+    header = _marked_header(lines[:beginning], width, separator)
+    # words above rows that all begin with # are their header
+    others = [line for line in plain if any(not is_word(cell) for cell in line.cells[1:])]
+    if rows and others:
+        raise UsageError(
+            f"{name}: line {rows[0].number} begins with # and is as wide as the table: a comment or a row? "
+            "say --comments if such lines are comments, --no-comments if they are rows"
+        )
+    kept = {id(line) for line in (*plain, *rows, *([header] if header else []))}
+    return [line for line in lines if id(line) in kept]
+
+
+def _marked_header(before: list[_Line], width: int, separator: str) -> _Line | None:
+    """Return the header among the lines that begin with # above a table, without its #; None if there is none."""
+    if not before:
+        return None
+    line = before[-1]
+    first = line.cells[0].lstrip("#").strip()
+    words = _filled(line)[1:]
+    if not separator:
+        words = [first, *words] if first else words
+        return _relabelled(line, words) if len(words) == width and says_names(words[0]) else None
+    if width < 2 or len(words) not in (width - 1, width - 2) or not are_names(words):
+        return None
+    return _relabelled(line, [line.cells[0] if is_number(first) else first or "#", *line.cells[1:]])
+
+
+def _filled(line: _Line) -> list[str]:
+    """Return the cells of a line without the empty ones at its end."""
+    used = next((place for place in range(len(line.cells), 0, -1) if line.cells[place - 1]), 0)
+    return line.cells[:used]
+
+
+def _relabelled(line: _Line, words: list[str]) -> _Line:
+    line.cells = words
+    return line

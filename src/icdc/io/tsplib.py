@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .raw import Number, RawInstance, parse_number, shorten, to_array
+from ..problems.forbidden import huge_numbers, why_impossible
+from ..problems.instance import Instance
+from ..problems.registry import get_problem
+from .grid import LARGEST_GRID
+from .numbers import Number, parse_number, shorten
+from .raw import RawInstance, to_array
 
 _SECTIONS = {"NODE_COORD_SECTION", "EDGE_WEIGHT_SECTION", "DISPLAY_DATA_SECTION", "TOUR_SECTION"}
 _TYPES = ("TSP", "ATSP", "TOUR")
@@ -28,17 +33,21 @@ class TsplibFile:
     matrix : (n, n), present for an instance.
     coordinates : (n, 2) float64, where the file has any, for drawing.
     tour : 0-based cities in visiting order, present for a tour.
+    layout : how the distances were given, in the format's own words.
     """
 
     name: str | None = None
     matrix: NDArray[Any] | None = None
     coordinates: NDArray[np.float64] | None = None
     tour: list[int] | None = None
+    layout: str = ""
 
 
-class _Word(NamedTuple):
+class _Line(NamedTuple):
+    """A line of a section; a large one has millions of words, and as one text they take a tenth of the memory."""
+
     text: str
-    line: int
+    number: int
 
 
 def looks_like_tsplib(text: str) -> bool:
@@ -71,15 +80,17 @@ def parse_tsplib(text: str, name: str) -> TsplibFile:
             raise InputError(f"{name}: there is no EDGE_WEIGHT_SECTION")
         layout = header.get("EDGE_WEIGHT_FORMAT", "FULL_MATRIX").upper()
         matrix = _explicit(sections["EDGE_WEIGHT_SECTION"], layout, size, name)
+        said = f"TSPLIB {layout}"
     elif metric in _METRICS:
         if coordinates is None or "NODE_COORD_SECTION" not in sections:
             raise InputError(f"{name}: EDGE_WEIGHT_TYPE {metric} needs a NODE_COORD_SECTION")
-        matrix = _METRICS[metric](coordinates)
+        matrix = _between(coordinates, _METRICS[metric])
         np.fill_diagonal(matrix, 0)
+        said = f"TSPLIB {metric}"
     else:
         known = ", ".join(["EXPLICIT", *_METRICS])
         raise InputError(f"{name}: EDGE_WEIGHT_TYPE {shorten(metric)} is not supported ({known} are)")
-    return TsplibFile(name=title, matrix=matrix, coordinates=coordinates)
+    return TsplibFile(name=title, matrix=matrix, coordinates=coordinates, layout=said)
 
 
 def raw_from_tsplib(text: str, name: str) -> RawInstance:
@@ -87,10 +98,21 @@ def raw_from_tsplib(text: str, name: str) -> RawInstance:
     file = parse_tsplib(text, name)
     if file.matrix is None:
         raise InputError(f"{name}: this is a tour, not an instance")
-    arrays = {"distances": file.matrix}
+    arrays, notes = {"distances": file.matrix}, [file.layout]
+    huge = huge_numbers(file.matrix, ignore_diagonal=True)
+    if huge is not None:
+        number = file.matrix[huge][0]
+        probe = Instance(name, get_problem(_PROBLEM), arrays, forbidden=huge)
+        if why_impossible(probe) is None:
+            notes.append(f"{number} is read as forbidden")
+            arrays["distances"] = np.where(huge, 0, file.matrix)
+        else:
+            notes.append(f"{number} may mean forbidden, but no tour does without it")
+            huge = None
     if file.coordinates is not None:
         arrays["coordinates"] = file.coordinates
-    return RawInstance(name, arrays, _PROBLEM)
+    forbidden = None if huge is None else {"distances": huge}
+    return RawInstance(name, arrays, _PROBLEM, forbidden=forbidden, notes=tuple(filter(None, notes)))
 
 
 def format_tsplib(matrix: NDArray[Any], name: str) -> str:
@@ -109,11 +131,11 @@ def format_tour(tour: list[int], name: str, comment: str = "") -> str:
     return f"NAME: {name}\n{about}TYPE: TOUR\nDIMENSION: {len(tour)}\nTOUR_SECTION\n{cities}\n-1\nEOF\n"
 
 
-def _scan(text: str, name: str) -> tuple[dict[str, str], dict[str, list[_Word]]]:
-    """Cut a file into its header and the words of its sections."""
+def _scan(text: str, name: str) -> tuple[dict[str, str], dict[str, list[_Line]]]:
+    """Cut a file into its header and the lines of its sections."""
     header: dict[str, str] = {}
-    sections: dict[str, list[_Word]] = {}
-    current: list[_Word] | None = None
+    sections: dict[str, list[_Line]] = {}
+    current: list[_Line] | None = None
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line:
@@ -126,7 +148,7 @@ def _scan(text: str, name: str) -> tuple[dict[str, str], dict[str, list[_Word]]]
             current = None
             if key in _SECTIONS:
                 current = sections.setdefault(key, [])
-                current += [_Word(word, number) for word in value.split()]
+                current.append(_Line(value, number))
             elif key.endswith("_SECTION"):
                 raise InputError(f"{name}: line {number}: {shorten(key)} is not supported")
             elif ":" not in line:
@@ -136,7 +158,7 @@ def _scan(text: str, name: str) -> tuple[dict[str, str], dict[str, list[_Word]]]
         elif current is None:
             raise InputError(f"{name}: line {number}: {shorten(line)} is outside every section")
         else:
-            current += [_Word(word, number) for word in line.split()]
+            current.append(_Line(line, number))
     return header, sections
 
 
@@ -150,20 +172,23 @@ def _dimension(header: dict[str, str], name: str) -> int:
     return int(text)
 
 
-def _numbers(words: list[_Word], where: str) -> list[Number]:
-    """Parse the words of a section."""
-    values = []
-    for word in words:
-        try:
-            values.append(parse_number(word.text))
-        except InputError as error:
-            raise InputError(f"{where}: line {word.line}: {error}") from None
+def _numbers(lines: list[_Line], where: str) -> list[Number]:
+    """Parse the numbers of a section."""
+    values: list[Number] = []
+    for line in lines:
+        if len(values) > LARGEST_GRID:
+            raise InputError(f"{where}: it holds more than {LARGEST_GRID} numbers; write the matrix as .npy")
+        for word in line.text.split():
+            try:
+                values.append(parse_number(word))
+            except InputError as error:
+                raise InputError(f"{where}: line {line.number}: {error}") from None
     return values
 
 
-def _coordinates(words: list[_Word], size: int, where: str) -> NDArray[np.float64]:
+def _coordinates(lines: list[_Line], size: int, where: str) -> NDArray[np.float64]:
     """Return the points (n, 2) of a section of lines "city x y"."""
-    values = _numbers(words, where)
+    values = _numbers(lines, where)
     if len(values) != 3 * size:
         raise InputError(f"{where} must hold {size} lines of a city, x and y, got {len(values)} numbers")
     table = np.array(values, dtype=np.float64).reshape(size, 3)
@@ -175,13 +200,13 @@ def _coordinates(words: list[_Word], size: int, where: str) -> NDArray[np.float6
     return table[np.argsort(order), 1:]
 
 
-def _explicit(words: list[_Word], layout: str, size: int, name: str) -> NDArray[Any]:
+def _explicit(lines: list[_Line], layout: str, size: int, name: str) -> NDArray[Any]:
     """Fill a matrix from the numbers of an EDGE_WEIGHT_SECTION."""
     full = layout == "FULL_MATRIX"
     if not full and layout not in _HALVES:
         known = ", ".join(["FULL_MATRIX", *_HALVES])
         raise InputError(f"{name}: EDGE_WEIGHT_FORMAT {shorten(layout)} is not supported ({known} are)")
-    values = _numbers(words, f"{name}: EDGE_WEIGHT_SECTION")
+    values = _numbers(lines, f"{name}: EDGE_WEIGHT_SECTION")
     diagonal = size if "DIAG" in layout else 0
     wanted = size * size if full else size * (size - 1) // 2 + diagonal
     if len(values) != wanted:
@@ -198,17 +223,18 @@ def _explicit(words: list[_Word], layout: str, size: int, name: str) -> NDArray[
     return matrix
 
 
-def _tour(sections: dict[str, list[_Word]], header: dict[str, str], name: str) -> list[int]:
+def _tour(sections: dict[str, list[_Line]], header: dict[str, str], name: str) -> list[int]:
     """Return the 0-based cities of a TOUR_SECTION."""
     if "TOUR_SECTION" not in sections:
         raise InputError(f"{name}: there is no TOUR_SECTION")
     tour = []
-    for word in sections["TOUR_SECTION"]:
-        if word.text == "-1":
+    words = ((word, line.number) for line in sections["TOUR_SECTION"] for word in line.text.split())
+    for word, number in words:
+        if word == "-1":
             break
-        if not (word.text.isascii() and word.text.isdigit()) or not 1 <= len(word.text) <= 9 or int(word.text) < 1:
-            raise InputError(f"{name}: line {word.line}: {shorten(word.text)} is not a city (they count from 1)")
-        tour.append(int(word.text) - 1)
+        if not (word.isascii() and word.isdigit()) or not 1 <= len(word) <= 9 or int(word) < 1:
+            raise InputError(f"{name}: line {number}: {shorten(word)} is not a city (they count from 1)")
+        tour.append(int(word) - 1)
     if "DIMENSION" in header and len(tour) != _dimension(header, name):
         raise InputError(f"{name}: the tour has {len(tour)} cities where DIMENSION says {header['DIMENSION']}")
     if not tour:
@@ -230,9 +256,22 @@ _HALVES: dict[str, tuple[Callable[..., Any], int]] = {
 }
 
 
-def _differences(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return |x_i − x_j| and |y_i − y_j|, (n, n) each."""
-    apart = np.abs(points[:, None] - points[None])
+Points = NDArray[np.float64]
+_BLOCK = 256
+"""Rows of a matrix of distances that are computed at once."""
+
+
+def _between(points: Points, metric: Callable[[Points, Points], NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the distances (n, n) between points (n, 2) by a metric between some of them and all."""
+    distances = np.empty((len(points), len(points)), dtype=np.int64)
+    for begin in range(0, len(points), _BLOCK):
+        distances[begin : begin + _BLOCK] = metric(points[begin : begin + _BLOCK, None], points[None])
+    return distances
+
+
+def _differences(here: Points, there: Points) -> tuple[Points, Points]:
+    """Return |x_i − x_j| and |y_i − y_j|."""
+    apart = np.abs(here - there)
     return apart[..., 0], apart[..., 1]
 
 
@@ -241,31 +280,36 @@ def _nearest(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.floor(values + 0.5).astype(np.int64)
 
 
-def _att(points: NDArray[np.float64]) -> NDArray[np.int64]:
+def _att(here: Points, there: Points) -> NDArray[np.int64]:
     """Pseudo-Euclidean distances: √(d²/10), rounded up."""
-    x, y = _differences(points)
+    x, y = _differences(here, there)
     real = np.sqrt((x * x + y * y) / 10.0)
     rounded = _nearest(real)
     return rounded + (rounded < real)
 
 
-def _geo(points: NDArray[np.float64]) -> NDArray[np.int64]:
+def _geo(here: Points, there: Points) -> NDArray[np.int64]:
     """Kilometres on the globe, from degrees and minutes written as DDD.MM, with TSPLIB's own π and radius."""
-    degrees = np.trunc(points)
-    radians = 3.141592 * (degrees + 5.0 * (points - degrees) / 3.0) / 180.0
-    latitude, longitude = radians[:, 0], radians[:, 1]
-    q1 = np.cos(longitude[:, None] - longitude)
-    q2 = np.cos(latitude[:, None] - latitude)
-    q3 = np.cos(latitude[:, None] + latitude)
+    (latitude, longitude), (other_latitude, other_longitude) = _radians(here), _radians(there)
+    q1 = np.cos(longitude - other_longitude)
+    q2 = np.cos(latitude - other_latitude)
+    q3 = np.cos(latitude + other_latitude)
     cosine = np.clip(0.5 * ((1.0 + q1) * q2 - (1.0 - q1) * q3), -1.0, 1.0)
     return np.trunc(6378.388 * np.arccos(cosine) + 1.0).astype(np.int64)
 
 
-_METRICS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.int64]]] = {
-    "EUC_2D": lambda points: _nearest(np.hypot(*_differences(points))),
-    "CEIL_2D": lambda points: np.ceil(np.hypot(*_differences(points))).astype(np.int64),
-    "MAN_2D": lambda points: _nearest(np.add(*_differences(points))),
-    "MAX_2D": lambda points: _nearest(np.maximum(*_differences(points))),
+def _radians(points: Points) -> tuple[Points, Points]:
+    """Return latitudes and longitudes in radians."""
+    degrees = np.trunc(points)
+    radians = 3.141592 * (degrees + 5.0 * (points - degrees) / 3.0) / 180.0
+    return radians[..., 0], radians[..., 1]
+
+
+_METRICS: dict[str, Callable[[Points, Points], NDArray[np.int64]]] = {
+    "EUC_2D": lambda here, there: _nearest(np.hypot(*_differences(here, there))),
+    "CEIL_2D": lambda here, there: np.ceil(np.hypot(*_differences(here, there))).astype(np.int64),
+    "MAN_2D": lambda here, there: _nearest(np.add(*_differences(here, there))),
+    "MAX_2D": lambda here, there: _nearest(np.maximum(*_differences(here, there))),
     "ATT": _att,
     "GEO": _geo,
 }

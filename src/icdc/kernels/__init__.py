@@ -1,8 +1,10 @@
-"""Operations that choose their implementation themselves: Triton kernels, tiles that fit a CPU's cache, or plain torch.
+"""Operations that choose their implementation themselves: Triton kernels, compiled loops, tiles that fit a CPU's cache,
+or plain torch.
 
-An operation is a function that says what it computes and has its plain implementation beside it (`attention`, `random`,
-`solutions`). Where a faster one fits the device, the dtype and the sizes, it is taken; `choosing` knows which devices
-have what, and modules named `triton_…` are imported only there. No caller ever has to ask.
+An operation is a function that says what it computes and has its plain implementation beside it (`attention`,
+`candidate_edges`, `random`, `solutions`, `loads`, `schedule_descent`, `tour_descent`, `prices`). Where a faster one
+fits the device, the dtype and the sizes, it is taken; `choosing` knows which devices have what, and modules named
+`triton_…` and `compiled_…` are imported only there. No caller ever has to ask.
 """
 
 from .attention import (
@@ -21,15 +23,31 @@ from .attention import (
     split_heads,
     update_nodes,
 )
-from .choosing import without_triton, worth_compiling
+from .candidate_edges import summarise_columns
+from .choosing import only_plain, without_triton, worth_compiling
+from .loads import load_prices, pick_by_loads
+from .prices import SchedulePrices, TourPrices, schedule_prices, tour_prices
 from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, random_bits, root_key, uniform
-from .solutions import NEVER, column_totals, follow_tours, join_tours, noisy_scores, pick_columns
+from .schedule_descent import improve_schedules
+from .solutions import (
+    NEVER,
+    column_totals,
+    follow_tours,
+    join_candidates,
+    join_tours,
+    noisy_scores,
+    pick_columns,
+    spread_scores,
+)
+from .tour_descent import improve_tours
 
 __all__ = [
     "NEVER",
     "GumbelNoise",
     "Noise",
     "NormedMLP",
+    "SchedulePrices",
+    "TourPrices",
     "attend",
     "child_keys",
     "column_totals",
@@ -40,19 +58,29 @@ __all__ = [
     "gelu",
     "gumbel",
     "head_scores",
+    "improve_schedules",
+    "improve_tours",
     "integers",
+    "join_candidates",
     "join_tours",
     "layer_norm",
     "linear",
+    "load_prices",
     "mix_edges",
     "noisy_scores",
+    "only_plain",
+    "pick_by_loads",
     "pick_columns",
     "project_nodes",
     "random_bits",
     "read_edges",
     "relu_means",
     "root_key",
+    "schedule_prices",
     "split_heads",
+    "spread_scores",
+    "summarise_columns",
+    "tour_prices",
     "uniform",
     "update_nodes",
     "without_triton",

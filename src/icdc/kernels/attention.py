@@ -1,6 +1,8 @@
 """Attention between rows and columns with a state on every edge: the operations of the default network's layers.
 
-Shapes: N instances with R rows and C columns, nodes of width d (N, items, d), edges of width c (N, R, C, c).
+Shapes: N instances with R rows and C columns, nodes of width d (N, items, d), edges of width c (N, R, C, c). Where
+only k candidate columns of each row have edges, these are (N, R, k, c), with the columns beside them, `candidates`
+(N, R, k); everything else that is said of edges then has k in the place of C.
 """
 
 from typing import NamedTuple
@@ -9,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import tiled
+from . import candidate_edges, tiled
 from .choosing import INTERPRETED, is_narrow, network_kernels_run_on
 
 # what the Triton kernels are written for
@@ -65,8 +67,10 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     return split.transpose(1, 2)
 
 
-def head_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:
+def head_scores(query: Tensor, key: Tensor, heads: int, candidates: Tensor | None = None) -> Tensor:
     """Return scaled dot products q_i · k_j / √(d / heads) of every row with every column, (N, heads, R, C)."""
+    if candidates is not None:
+        return candidate_edges.candidate_scores(query, candidate_edges.at_candidates(key, candidates), heads)
     scale = (query.shape[-1] // heads) ** -0.5
     return split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)
 
@@ -144,7 +148,7 @@ def mix_edges(edges: Tensor, scores: Tensor, mlp: NormedMLP) -> tuple[Tensor, Te
 
 
 def edge_attention(
-    edges: Tensor, from_rows: Tensor, from_columns: Tensor, heads: int, mlp: NormedMLP
+    edges: Tensor, from_rows: Tensor, from_columns: Tensor, heads: int, mlp: NormedMLP, candidates: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Mix edges with the attention scores of rows and columns, and attend by the result in both directions.
 
@@ -157,12 +161,15 @@ def edge_attention(
     from_rows, from_columns : queries and row values side by side (N, R, 2d), keys and column values (N, C, 2d).
     heads : number of heads.
     mlp : weights of the mixer.
+    candidates : the columns of the edges, where not all pairs have one.
 
     Returns
     -------
     The new edge state, what rows (N, R, d) and columns (N, C, d) gather, and the means of relu of the new edge state
     over columns (N, R, c) and over rows (N, C, c).
     """
+    if candidates is not None:
+        return _candidate_attention(edges, from_rows, from_columns, heads, mlp, candidates)
     each = from_rows.shape[-1] // 2 // heads
     if max(edges.shape[1:3]) <= _MOST_ITEMS and each >= 16 and each & (each - 1) == 0 and _edges_fit(edges, heads):
         from . import triton_attention
@@ -175,6 +182,30 @@ def edge_attention(
     to_rows = attend(over_columns.softmax(-1).to(query.dtype), column_value, heads)
     to_columns = attend(over_rows.softmax(-2).to(query.dtype).transpose(-1, -2), row_value, heads)
     return edges, to_rows, to_columns, row_means, column_means
+
+
+def _candidate_attention(
+    edges: Tensor, from_rows: Tensor, from_columns: Tensor, heads: int, mlp: NormedMLP, candidates: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Do what `edge_attention` says for edges (N, R, k, c) to candidates (N, R, k)."""
+    query, row_value = from_rows.chunk(2, -1)
+    parts = []
+    for part in candidate_edges.row_tiles(candidates, from_columns.shape[-1]):
+        key, column_value = candidate_edges.at_candidates(from_columns, candidates[:, part]).chunk(2, -1)
+        scores = candidate_edges.candidate_scores(query[:, part], key, heads)
+        mixed, logits, row_means, _ = mix_edges(edges[:, part], scores, mlp)
+        over_columns, over_rows = logits.chunk(2, 1)
+        to_rows = candidate_edges.attend_to_candidates(over_columns, column_value)
+        parts.append((mixed, over_rows.transpose(1, 2), to_rows, row_means))
+    edges, over_rows, to_rows, row_means = (_joined(tensors) for tensors in zip(*parts, strict=True))
+    to_columns, column_means = candidate_edges.attend_to_rows(
+        over_rows.transpose(1, 2), row_value, edges, candidates, from_columns.shape[1]
+    )
+    return edges, to_rows, to_columns, row_means, column_means
+
+
+def _joined(tensors: tuple[Tensor, ...]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors, 1)
 
 
 def first_edges(x: Tensor, relations: Tensor, weight: Tensor, bias: Tensor, base: Tensor | None = None) -> Tensor:

@@ -11,6 +11,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """Triton's own switch: kernels run in Python, on tensors of the CPU, in float32."""
 INSTALLED = importlib.util.find_spec("triton") is not None  # a build of torch without a GPU comes without it
 _switched_off = False
+_only_plain = False
 
 
 def triton_runs_on(device: torch.device) -> bool:
@@ -18,7 +19,7 @@ def triton_runs_on(device: torch.device) -> bool:
 
     Not while a compiler traces an operation: it finds its own way through plain ones.
     """
-    wanted = INSTALLED and not _switched_off and not torch.compiler.is_compiling()
+    wanted = INSTALLED and not (_switched_off or _only_plain) and not torch.compiler.is_compiling()
     return wanted and (device.type == "cuda" or INTERPRETED)
 
 
@@ -27,6 +28,15 @@ def network_kernels_run_on(device: torch.device) -> bool:
     if device.type != "cuda" or not triton_runs_on(device):
         return triton_runs_on(device)
     return torch.cuda.get_device_capability(device)[0] in (9, 10)
+
+
+def compiled_runs_on(device: torch.device) -> bool:
+    """Return whether loops compiled by numba run on a device: on a CPU where it is installed."""
+    if device.type != "cpu" or _only_plain or torch.compiler.is_compiling():
+        return False
+    from ..search import compiled
+
+    return compiled.available()
 
 
 def is_narrow(dtype: torch.dtype) -> bool:
@@ -52,3 +62,14 @@ def without_triton() -> Iterator[None]:
         yield
     finally:
         _switched_off = before
+
+
+@contextmanager
+def only_plain() -> Iterator[None]:
+    """Do with plain operations for a while, to compare with all others."""
+    global _only_plain
+    before, _only_plain = _only_plain, True
+    try:
+        yield
+    finally:
+        _only_plain = before

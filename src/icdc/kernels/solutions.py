@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .choosing import triton_runs_on
+from .choosing import compiled_runs_on, triton_runs_on
 from .random import GumbelNoise, gumbel, mix_integer
 
 NEVER = -1e9
@@ -28,7 +28,7 @@ def pick_columns(log_odds: Tensor, noise: GumbelNoise | None = None, decodes: in
     if _fits(log_odds, WIDEST_ROW):
         from . import triton_sampling
 
-        return triton_sampling.pick_columns(log_odds.detach(), *_hashed(noise), decodes)
+        return triton_sampling.pick_columns(log_odds.detach(), *hashed(noise), decodes)
     return noisy_scores(log_odds, noise, decodes).argmax(-1)
 
 
@@ -40,7 +40,7 @@ def follow_tours(log_odds: Tensor, first: Tensor, noise: GumbelNoise | None = No
     if _is_square(log_odds) and _fits(log_odds, WIDEST_TOUR):
         from . import triton_sampling
 
-        return triton_sampling.follow_tours(log_odds.detach(), *_hashed(noise), first, decodes)
+        return triton_sampling.follow_tours(log_odds.detach(), *hashed(noise), first, decodes)
     scores = noisy_scores(log_odds, noise, decodes)
     current = first[:, None]
     unvisited = torch.ones_like(scores[:, 0], dtype=torch.bool).scatter(1, current, False)
@@ -62,7 +62,7 @@ def join_tours(log_odds: Tensor, noise: GumbelNoise | None = None, decodes: int 
     if _is_square(log_odds) and _fits(log_odds, WIDEST_MATRIX):
         from . import triton_sampling
 
-        return triton_sampling.join_tours(log_odds.detach(), *_hashed(noise), decodes)
+        return triton_sampling.join_tours(log_odds.detach(), *hashed(noise), decodes)
     scores = noisy_scores(log_odds, noise, decodes)
     count, size, _ = scores.shape
     if size > 1:
@@ -85,6 +85,37 @@ def join_tours(log_odds: Tensor, noise: GumbelNoise | None = None, decodes: int 
     entered = (choice * 0).scatter(1, choice, 1)
     first = entered.argmin(1, keepdim=True) if size > 1 else torch.zeros_like(choice)
     return choice.scatter(1, tail.gather(1, first), first)
+
+
+def join_candidates(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
+    """Choose tours like `join_tours`, from candidates as long as one of them can be part of a tour, then by excess.
+
+    Parameters
+    ----------
+    scores : (N, n, k), of k candidates of each city, instance-major.
+    index : (batch, n, k) int64, the candidates, ascending.
+    excess : (batch, n, n), what steps give away, for those that join the paths which candidates have left.
+    """
+    if compiled_runs_on(scores.device) and scores.dtype == torch.float32:
+        from . import compiled_joining
+
+        return compiled_joining.join_candidates(scores, index, excess)
+    return join_tours(spread_scores(scores, index, excess))
+
+
+def spread_scores(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
+    """Return scores of all pairs (N, rows, columns): those of candidates, and below all of them the rest by excess.
+
+    From scores (N, rows, k) of the candidates `index` (batch, rows, k), and excess (batch, rows, columns).
+    """
+    own = scores.view(len(index), -1, *index.shape[1:])
+    rest = least_score(scores).view(*own.shape[:2], 1, 1) - excess.to(scores.dtype)[:, None]
+    return rest.scatter(3, index[:, None].expand_as(own), own).flatten(0, 1)
+
+
+def least_score(scores: Tensor) -> Tensor:
+    """Return what is below all scores (N, rows, k) of a solution, (N,)."""
+    return scores.amin((1, 2)) - 1
 
 
 def column_totals(matrix: Tensor, choice: Tensor) -> Tensor:
@@ -114,7 +145,7 @@ def noisy_scores(log_odds: Tensor, noise: GumbelNoise | None, decodes: int) -> T
     return scores + noise.temperature * drawn
 
 
-def _hashed(noise: GumbelNoise | None) -> tuple[Any, int, float]:
+def hashed(noise: GumbelNoise | None) -> tuple[Any, int, float]:
     """Return keys, the hashed number of the draw and the temperature, as kernels take them."""
     return (None, 0, 0.0) if noise is None else (noise.keys, mix_integer(noise.draw + 1), noise.temperature)
 

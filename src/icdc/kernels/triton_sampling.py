@@ -193,6 +193,58 @@ def pick_columns(log_odds: Tensor, keys: Tensor | None, mixed_draw: int, tempera
 
 
 @triton.jit(do_not_specialize=["mixed_draw"])
+def _pick_by_loads(
+    log_odds, times, turns, prices, keys, choice, mixed_draw, temperature, solutions, share, decodes, rows, columns,
+    NOISY: constexpr, TILE: constexpr, PADDED: constexpr,
+):  # fmt: skip
+    solution = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    known = solution < solutions
+    instance = solution // share
+    column = tl.arange(0, PADDED)[None, :]
+    inside = known[:, None] & (column < columns)
+    log_odds += (solution // decodes * rows * columns)[:, None] + column
+    times += (instance * rows * columns)[:, None] + column
+    if NOISY:
+        stream = _stream(tl.load(keys + solution, mask=known, other=0), mixed_draw)[:, None]
+    load = tl.zeros((TILE, PADDED), tl.float32)
+    for turn in range(rows):
+        row = tl.load(turns + instance * rows + turn, mask=known, other=0).to(tl.int32)
+        price = tl.load(prices + instance * rows + turn, mask=known, other=0.0)
+        cell = row[:, None] * columns
+        score = tl.load(log_odds + cell, mask=inside, other=0.0).to(tl.float32)
+        if NOISY:
+            score += temperature * _gumbel(stream, cell + column)
+        best = _best(_barred(inside, _ranked(score - load * price[:, None])), column, 1)
+        tl.store(choice + solution * rows + row, best.to(tl.int64), mask=known)
+        added = tl.load(times + cell, mask=inside, other=0.0)
+        load += tl.where(column == best[:, None], added, 0.0)
+
+
+def pick_by_loads(
+    log_odds: Tensor, times: Tensor, turns: Tensor, prices: Tensor, keys: Tensor | None, mixed_draw: int,
+    temperature: float, decodes: int,
+) -> Tensor:  # fmt: skip
+    """Return columns (N · decodes, rows) by log-odds (N, rows, columns) less the price of the loads so far.
+
+    Instances have times (batch, rows, columns) float32, and for each turn the row that decides and the price of a load,
+    both (batch, rows).
+    """
+    count, rows, columns = log_odds.shape
+    choice = torch.empty(count * decodes, rows, dtype=torch.long, device=log_odds.device)
+    if choice.numel():
+        padded = triton.next_power_of_2(columns)
+        tile = max(1, 64 // padded)
+        with torch.cuda.device_of(log_odds):
+            _pick_by_loads[(triton.cdiv(len(choice), tile),)](
+                log_odds.contiguous(), times.contiguous(), turns.contiguous(), prices.contiguous(),
+                choice if keys is None else keys.contiguous(), choice, signed(mixed_draw), temperature, len(choice),
+                len(choice) // len(times), decodes, rows, columns, NOISY=keys is not None, TILE=tile, PADDED=padded,
+                num_warps=1 if padded <= 64 else min(8, padded // 64),
+            )  # fmt: skip
+    return choice
+
+
+@triton.jit(do_not_specialize=["mixed_draw"])
 def _join(
     log_odds, keys, choice, mixed_draw, temperature, decodes, size,
     NOISY: constexpr, PADDED: constexpr,

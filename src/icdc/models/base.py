@@ -1,22 +1,27 @@
 """What every trained model is, whatever its network: a problem, weights and a card, in one file that says its kind."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import __version__
 from ..errors import InputError, UsageError
 from ..io.files import write_atomically
+from ..later import torch
+from ..options import of_kind
 from ..problems.contract import Problem
 from ..problems.registry import problem_path
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 
@@ -76,17 +81,43 @@ class TrainedModel(ABC):
         write_atomically(path, save(stored, metadata=self.metadata()), make_folder=True)
 
 
+@contextmanager
+def own_random_numbers(seed: int | None = None) -> Iterator[None]:
+    """Leave torch's global generator as it was: the first weights of a network are drawn from it.
+
+    seed : of what is drawn inside, where that matters.
+    """
+    with torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        yield
+
+
 def pick_device(device: str) -> torch.device:
     """Return the device of a name; "auto" is the GPU if there is one."""
+    of_kind(device, str, "the device")
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
     except RuntimeError:
         raise UsageError(f"unknown device '{device}'; choose auto, cpu or cuda") from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise UsageError(f"the device '{device}' is not supported; choose auto, cpu or cuda")
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError("there is no CUDA device here; choose --device cpu")
+        raise UsageError("there is no CUDA device here; choose the device cpu")
     return chosen
+
+
+def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors in a model file, by name; only its header is read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} is not a readable model file: {error}") from error
 
 
 OLDEST_KIND = "diffusion"
@@ -101,7 +132,7 @@ def read_file(path: Path, weights: bool, kind: str | None = None) -> tuple[dict[
         with safe_open(path, framework="pt") as file:
             metadata: dict[str, str] = file.metadata() or {}
             state = {key: file.get_tensor(key) for key in file.keys()} if weights else {}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, MemoryError) as error:
         raise InputError(f"{path} is not a readable model file: {error}") from error
     if not {"config", "format"} <= metadata.keys() or not metadata["format"].isdigit():
         raise InputError(f"{path} is a safetensors file, but not one of an icdc model")

@@ -1,19 +1,25 @@
 """The models that ship: their names, their cards, and which one suits an instance."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, UsageError
 from ..io.files import write_atomically
 from ..problems.contract import Problem, Size
 from ..problems.registry import get_problem, is_named, problem_of_file, problem_path
-from .base import TrainedModel, read_file, set_weights
+from .base import read_file, set_weights, shapes_in
+from .checking import checked_card
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .base import TrainedModel
 
 INDEX = "index.json"
 
@@ -33,9 +39,10 @@ def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
     path = path_of(name)
     metadata, _ = read_file(path, weights=False)
     try:
-        return {"problem": metadata["problem"], "kind": metadata["kind"], **json.loads(metadata["card"])}
-    except (KeyError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
+        card = checked_card(json.loads(metadata["card"]), str(path))
+        return {"problem": metadata["problem"], "kind": metadata["kind"], **card}
+    except (KeyError, json.JSONDecodeError, RecursionError) as error:
+        raise _undescribed(path, error) from error
 
 
 def shipped() -> dict[str, dict[str, Any]]:
@@ -119,27 +126,36 @@ def path_of(name: str | os.PathLike[str]) -> Path:
 
 
 class Stored(NamedTuple):
-    """What a model file holds, its configuration still a dictionary."""
+    """What a model file says about itself, its configuration still a dictionary; its weights are not read yet."""
 
     path: Path
     name: str
     problem: Problem
-    config: dict[str, Any]
+    config: Any
     card: dict[str, Any]
-    state: dict[str, Tensor]
+    shapes: dict[str, tuple[int, ...]]
+
+    def weights(self) -> dict[str, Tensor]:
+        """Read the weights."""
+        return read_file(self.path, weights=True)[1]
 
 
 def read_model(name: str | os.PathLike[str], kind: str, problem: str | Problem | None = None) -> Stored:
     """Read the model of a kind behind a name or path; see `load`."""
     path = path_of(name)
-    metadata, state = read_file(path, weights=True, kind=kind)
+    metadata, _ = read_file(path, weights=False, kind=kind)
     given = get_problem(problem) if isinstance(problem, str) else problem
     try:
-        config, card = json.loads(metadata["config"]), json.loads(metadata["card"])
+        config, card = json.loads(metadata["config"]), checked_card(json.loads(metadata["card"]), str(path))
         found = problem_of_file(metadata["problem"], given, f"the model '{name}'")
-    except (KeyError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} does not describe itself as an icdc model does: {error}") from error
-    return Stored(path, str(name) if str(name) in available() else str(path), found, config, card, state)
+    except (KeyError, json.JSONDecodeError, RecursionError) as error:
+        raise _undescribed(path, error) from error
+    return Stored(path, str(name) if str(name) in available() else str(path), found, config, card, shapes_in(path))
+
+
+def _undescribed(path: Path, error: Exception) -> InputError:
+    reason = f"it has no {error}" if isinstance(error, KeyError) else "it is not readable JSON"
+    return InputError(f"{path} does not describe itself as an icdc model does: {reason}")
 
 
 def load_weights(model: TrainedModel, name: str | os.PathLike[str]) -> None:

@@ -10,14 +10,15 @@ from torch import Tensor
 
 from ..diffusion.process import Diffusion, DiffusionConfig
 from ..diffusion.sampler import Predict, SamplingOptions
-from ..errors import InputError
 from ..kernels import Noise
 from ..networks import Encoding, Network, NetworkConfig
 from ..networks.precision import NarrowWeights
-from ..problems.contract import Arrays, Features, Problem, Size
+from ..problems.contract import Arrays, Features, Instances, Problem, Size
+from ..problems.decoding import Order
 from ..problems.registry import problem_path
 from .base import TrainedModel, pick_device, set_weights
 from .catalogue import advised, path_of, read_model
+from .checking import build_checked, build_fitting
 from .familiarity import outside
 
 UNTUNED = SamplingOptions(order="rule", temperature=1.0, decodes=8)
@@ -26,6 +27,8 @@ LARGE = 5000
 """Elements of a matrix from which on `UNTUNED_LARGE` is used: there a network pass costs far more than many decodes."""
 UNTUNED_LARGE = replace(UNTUNED, steps=10, temperature=0.7, decodes=32)
 """With 1 to 32 samples for 100 cities, tours were better than by `UNTUNED`, in half its time."""
+CANDIDATES_ORDER: Order = "confidence"
+"""Order of decisions where a network looks at candidate columns: joining paths never looks at all pairs."""
 MOST_SHARED = 8
 """Models kept in memory for the next call; the one that was loaded first goes first."""
 _SHARED: "dict[tuple[object, ...], Model]" = {}
@@ -63,7 +66,10 @@ class Model(TrainedModel):
     ) -> None:
         super().__init__(problem, name, card)
         self.config = config
-        self.network = Network(config.network, problem.feature_sizes)
+        self.priced = config.network.priced and problem.priced_sizes is not None
+        sizes = problem.priced_sizes if self.priced else problem.feature_sizes
+        assert sizes is not None
+        self.network = Network(config.network, sizes)
         self.diffusion = Diffusion(config.diffusion)
 
     def to(self, device: torch.device | str) -> "Model":
@@ -72,9 +78,19 @@ class Model(TrainedModel):
         self.diffusion = Diffusion(self.config.diffusion, device)
         return self
 
+    def features(self, instances: Instances) -> Features:
+        """Return what the network sees of instances."""
+        if not self.priced:
+            return self.problem.features(instances)
+        return self.problem.priced_features(instances, self.candidates_of(self.problem.size(instances)))
+
+    def candidates_of(self, size: Size) -> int:
+        """Return how many columns of each row the network looks at for instances of a size; 0 for all of them."""
+        return self.config.network.candidates_of(*self.problem.shape(size)) if self.priced else 0
+
     def encode(self, features: Features, noise: Noise) -> Encoding:
         """Encode B instances; the identifiers of their items come from `noise` (B keys)."""
-        rows, columns = features.relations.shape[1:3]
+        rows, columns = features.shape
         precision = self.autocast()
         identifiers = noise.normal(rows + columns, self.config.network.identifiers)
         with precision, NarrowWeights(self.network.encoder).applied():
@@ -98,6 +114,8 @@ class Model(TrainedModel):
         """
         rows, columns = self.problem.shape(size)
         untuned = UNTUNED if rows * columns < LARGE else UNTUNED_LARGE
+        if self.candidates_of(size):
+            untuned = replace(untuned, order=CANDIDATES_ORDER)
         return replace(untuned, **advised(self.card, size, samples))
 
     def unfamiliar(self, arrays: Arrays) -> list[str | None]:
@@ -114,11 +132,20 @@ def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Prob
     problem : what the model is for. Needed only where it is a problem of your own: a file does not decide which
         code is imported.
     """
+    chosen = pick_device(device)
     stored = read_model(name, Model.kind, problem)
-    model = Model(stored.problem, model_config(stored.config), stored.name, stored.card)
-    set_weights(model.network, stored.state, stored.path)
+    config = model_config(stored.config, str(stored.path))
+    network = config.network
+    layers, width = network.encoder_layers + network.denoiser_layers, network.width
+    products = [layers * width**2, network.feed_forward * width**2, network.identifiers * width]
+    products += [network.edge_width**2] if "edge" in (network.encoder, network.denoiser) else []
+    products += [network.heads * network.mixer_width] if network.encoder == "dual" else []
+    model = build_fitting(
+        lambda: Model(stored.problem, config, stored.name, stored.card), layers, products, stored.shapes, stored.path
+    )
+    set_weights(model.network, stored.weights(), stored.path)
     model.network.eval()
-    return model.to(pick_device(device))
+    return model.to(chosen)
 
 
 def shared(name: str, device: torch.device, problem: Problem) -> Model:
@@ -133,9 +160,6 @@ def shared(name: str, device: torch.device, problem: Problem) -> Model:
     return _SHARED[key]
 
 
-def model_config(values: Mapping[str, Any]) -> ModelConfig:
+def model_config(values: Any, where: str = "the model") -> ModelConfig:
     """Rebuild a configuration from its dictionary; a value unknown to this version is an error."""
-    try:
-        return ModelConfig(NetworkConfig(**values["network"]), DiffusionConfig(**values["diffusion"]))
-    except (KeyError, TypeError) as error:
-        raise InputError(f"the model's configuration does not fit this version of icdc: {error}") from error
+    return build_checked(ModelConfig, values, f"the configuration in {where}")

@@ -6,6 +6,8 @@ from typing import Literal
 from ..errors import UsageError
 from .layers import NormKind
 
+IdentifierKind = Literal["normal", "one_hot"]
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -17,9 +19,17 @@ class NetworkConfig:
     mixer_width : hidden width of the score-mixing MLP of the dual encoder.
     norm : normalisation inside the dual encoder and the gated denoiser ("batch" in the paper).
     identifiers : width of the random identifiers that tell items apart.
+    identifier_kind : "normal" vectors for rows and columns, or "one_hot" ones, as MatNet has them: columns get
+        different ones at random, rows the same where they are the same items and else none.
     summaries : items also see mean, minimum, maximum and spread of their relations.
     rich_relations : all relation channels of the problem and a mark on the diagonal, not only the raw ones.
-    relations_in_denoiser : the denoiser sees relations, and X_t times relations, on every edge.
+    priced : relations are measured against dual prices, where the problem has such features, instead of in units of a
+        matrix's mean.
+    relations_in_denoiser : the denoiser sees relations on every edge.
+    products_in_denoiser : and X_t times relations beside them.
+    candidates : columns of each row that the network looks at where there are more than `dense_up_to` rows, for
+        problems with priced features; 0 for all columns always. The weights are the same either way.
+    dense_up_to : the most rows for which it looks at all columns.
     """
 
     encoder: Literal["edge", "dual"] = "edge"
@@ -33,9 +43,14 @@ class NetworkConfig:
     denoiser_layers: int = 8
     norm: NormKind = "layer"
     identifiers: int = 16
+    identifier_kind: IdentifierKind = "normal"
     summaries: bool = True
     rich_relations: bool = True
+    priced: bool = False
     relations_in_denoiser: bool = True
+    products_in_denoiser: bool = True
+    candidates: int = 0
+    dense_up_to: int = 100
 
     def __post_init__(self) -> None:
         if self.width % self.heads or self.width % 2:
@@ -44,9 +59,21 @@ class NetworkConfig:
             ("encoder", self.encoder, ("edge", "dual")),
             ("denoiser", self.denoiser, ("edge", "gated")),
             ("norm", self.norm, ("layer", "batch")),
+            ("identifier_kind", self.identifier_kind, ("normal", "one_hot")),
         ):
             if value not in known:
                 raise UsageError(f"unknown {name} '{value}'; choose {' or '.join(known)}")
+
+        if self.candidates < 0 or self.candidates == 1:
+            raise UsageError(f"candidates must be 0, for all columns, or at least 2, got {self.candidates}")
+        if self.dense_up_to < 0:
+            raise UsageError(f"dense_up_to must not be negative, got {self.dense_up_to}")
+        if self.candidates and not (self.priced and self.encoder == self.denoiser == "edge"):
+            raise UsageError('candidates need priced = true, encoder = "edge" and denoiser = "edge"')
+
+    def candidates_of(self, rows: int, columns: int) -> int:
+        """Return how many columns of each row the network looks at for so many rows and columns; 0 for all of them."""
+        return self.candidates if rows > self.dense_up_to and columns > self.candidates else 0
 
     @staticmethod
     def paper(encoder_layers: int = 3, denoiser_layers: int = 3) -> "NetworkConfig":

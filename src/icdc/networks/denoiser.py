@@ -1,5 +1,6 @@
 """Denoisers: from an encoded instance, a noisy solution and its time to logits of the clean solution."""
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import kernels
@@ -12,13 +13,15 @@ from .layers import FeedForward, LayerNorm, Linear, TimeEmbedding, make_norm, no
 class EdgeInput(nn.Module):
     """Embed X_t on every edge and, if asked for, the relations and X_t times the relations."""
 
-    def __init__(self, channels: int, width: int, with_relations: bool) -> None:
+    def __init__(self, channels: int, width: int, with_relations: bool, with_products: bool = True) -> None:
         super().__init__()
-        self.linear = nn.Linear(1 + (2 * channels if with_relations else 0), width)
+        self.absent = channels if with_relations and not with_products else 0
+        self.linear = nn.Linear(1 + (2 * channels - self.absent if with_relations else 0), width)
 
     def forward(self, x: Tensor, relations: Tensor, base: Tensor | None = None) -> Tensor:
         """Return (N, R, C, width) for x (N, R, C), relations (B, R, C, k) and, to be added, `base` (B, R, C, width)."""
-        return kernels.first_edges(x, relations, self.linear.weight, self.linear.bias, base)
+        weight = F.pad(self.linear.weight, (0, self.absent)) if self.absent else self.linear.weight
+        return kernels.first_edges(x, relations, weight, self.linear.bias, base)
 
 
 class EdgeOutput(nn.Module):
@@ -32,10 +35,10 @@ class EdgeOutput(nn.Module):
         self.query, self.key = Linear(width, width), Linear(width, width)
         self.mix = FeedForward(edge_width + heads, 2 * edge_width, 1)
 
-    def forward(self, rows: Tensor, columns: Tensor, edges: Tensor) -> Tensor:
-        """(N, R, d), (N, C, d) and (N, R, C, c) to (N, R, C)."""
+    def forward(self, rows: Tensor, columns: Tensor, edges: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """(N, R, d), (N, C, d) and (N, R, C, c) to (N, R, C); with candidates (N, R, k), k in the place of C."""
         query, key = self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns))
-        scores = kernels.head_scores(query, key, self.heads)
+        scores = kernels.head_scores(query, key, self.heads, candidates)
         return kernels.read_edges(edges, scores, normed_mlp(self.norm_edges, self.mix.up, self.mix.down))
 
 
@@ -45,7 +48,7 @@ class EdgeDenoiser(nn.Module):
     def __init__(self, config: NetworkConfig, channels: int) -> None:
         super().__init__()
         width, edge_width = config.width, config.edge_width
-        self.input = EdgeInput(channels, edge_width, config.relations_in_denoiser)
+        self.input = EdgeInput(channels, edge_width, config.relations_in_denoiser, config.products_in_denoiser)
         self.time = TimeEmbedding(width)
         self.time_maps = nn.ModuleList(Linear(width, width) for _ in range(config.denoiser_layers))
         self.layers = nn.ModuleList(
@@ -57,14 +60,18 @@ class EdgeDenoiser(nn.Module):
         self.output = EdgeOutput(width, config.heads, edge_width)
 
     def forward(self, encoding: Encoding, x: Tensor, t: Tensor) -> Tensor:
-        """Return logits (N, R, C) for noisy matrices x (N, R, C) at steps t (N,), K of each of B instances."""
+        """Return logits (N, R, C) for noisy matrices x (N, R, C) at steps t (N,), K of each of B instances.
+
+        Where the encoding is of candidates, both are (N, R, k).
+        """
         samples = len(x) // len(encoding.rows)
         rows, columns = (nodes.repeat_interleave(samples, 0) for nodes in (encoding.rows, encoding.columns))
+        candidates = None if encoding.candidates is None else encoding.candidates.repeat_interleave(samples, 0)
         edges = self.input(x, encoding.relations, encoding.edges)
         time = self.time(t)
         for layer, time_map in zip(self.layers, self.time_maps, strict=True):
-            rows, columns, edges = layer(rows, columns, edges, time_map(time))
-        out: Tensor = self.output(rows, columns, edges)
+            rows, columns, edges = layer(rows, columns, edges, time_map(time), candidates)
+        out: Tensor = self.output(rows, columns, edges, candidates)
         return out
 
 
@@ -73,7 +80,7 @@ class GatedDenoiser(nn.Module):
 
     def __init__(self, config: NetworkConfig, channels: int) -> None:
         super().__init__()
-        self.input = EdgeInput(channels, config.width, config.relations_in_denoiser)
+        self.input = EdgeInput(channels, config.width, config.relations_in_denoiser, config.products_in_denoiser)
         self.time = TimeEmbedding(config.width)
         self.from_encoder = nn.Linear(config.edge_width, config.width) if config.encoder == "edge" else None
         self.layers = nn.ModuleList(GatedLayer(config) for _ in range(config.denoiser_layers))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..kernels import attend, split_heads
+from ..errors import UsageError
+from ..kernels import attend, split_heads, summarise_columns
 from ..problems.contract import Features, FeatureSizes
 from .config import NetworkConfig
 from .edge import EdgeLayer
@@ -20,24 +21,28 @@ class Encoding:
     """An encoded batch of instances.
 
     rows (B, R, d), columns (B, C, d), relations (B, R, C, k) as the network sees them, and edges (B, R, C, c)
-    where the encoder keeps an edge state.
+    where the encoder keeps an edge state. Where the network sees candidate columns only, `candidates` (B, R, k) are
+    these, and relations and edges have k in the place of C.
     """
 
     rows: Tensor
     columns: Tensor
     relations: Tensor
     edges: Tensor | None
+    candidates: Tensor | None = None
 
     def repeat(self, samples: int) -> "Encoding":
         """Return the encoding for `samples` trajectories of every instance, instance-major."""
         if samples == 1:
             return self
         edges = None if self.edges is None else self.edges.repeat_interleave(samples, 0)
+        candidates = None if self.candidates is None else self.candidates.repeat_interleave(samples, 0)
         return Encoding(
             self.rows.repeat_interleave(samples, 0),
             self.columns.repeat_interleave(samples, 0),
             self.relations.repeat_interleave(samples, 0),
             edges,
+            candidates,
         )
 
 
@@ -65,21 +70,28 @@ class InputEmbedding(nn.Module):
         if not self.sizes.same_items:
             return features.relations
         batch, size = features.relations.shape[:2]
+        if features.candidates is not None:
+            itself = torch.arange(size, device=features.relations.device)[:, None] == features.candidates.index
+            return torch.cat([features.relations, itself[..., None].to(features.relations.dtype)], -1)
         diagonal = torch.eye(size, device=features.relations.device, dtype=features.relations.dtype)
         return torch.cat([features.relations, diagonal[None, :, :, None].expand(batch, -1, -1, 1)], -1)
 
     def forward(self, features: Features, relations: Tensor, identifiers: Tensor) -> tuple[Tensor, Tensor]:
         """Embed rows and columns; `identifiers` (B, R + C, width) are standard normal."""
         size = relations.shape[1]
-        row_ids = identifiers[:, :size]
-        column_ids = row_ids if self.sizes.same_items else identifiers[:, size:]
+        if self.config.identifier_kind == "one_hot":
+            column_ids = _one_hot_identifiers(identifiers[:, 0], identifiers.shape[1] - size)
+            row_ids = column_ids if self.sizes.same_items else torch.zeros_like(identifiers[:, :size])
+        else:
+            row_ids = identifiers[:, :size]
+            column_ids = row_ids if self.sizes.same_items else identifiers[:, size:]
         parts: list[list[Tensor]] = [[row_ids], [column_ids]]
         for part, own in zip(parts, (features.rows, features.columns), strict=True):
             if own is not None:
                 part.append(own)
         if self.config.summaries:
             parts[0].append(_summary(relations, 2))
-            parts[1].append(_summary(relations, 1))
+            parts[1].append(_column_summary(features, relations))
         return self.rows(torch.cat(parts[0], -1)), self.columns(torch.cat(parts[1], -1))
 
 
@@ -103,9 +115,10 @@ class EdgeEncoder(nn.Module):
         relations = self.embed.relations(features)
         rows, columns = self.embed(features, relations, identifiers)
         edges = self._embed_edges(relations)
+        candidates = None if features.candidates is None else features.candidates.index
         for layer in self.layers:
-            rows, columns, edges = layer(rows, columns, edges)
-        return Encoding(rows, columns, relations, edges)
+            rows, columns, edges = layer(rows, columns, edges, candidates=candidates)
+        return Encoding(rows, columns, relations, edges, candidates)
 
     def _embed_edges(self, relations: Tensor) -> Tensor:
         """Embed relations in full precision: bfloat16 would blur what tells two good solutions apart."""
@@ -179,6 +192,23 @@ def relation_channels(config: NetworkConfig, sizes: FeatureSizes) -> int:
     if not config.rich_relations:
         return sizes.raw_relations
     return sizes.relations + int(sizes.same_items)
+
+
+def _one_hot_identifiers(order: Tensor, items: int) -> Tensor:
+    """Return different one-hot vectors (B, items, width) for the items of each instance, in the order of (B, width)."""
+    width = order.shape[1]
+    if items > width:
+        raise UsageError(f"{items} items need as many one-hot identifiers; the network has {width} (identifiers)")
+    places = order.argsort(-1)[:, :items, None]
+    return (places == torch.arange(width, device=order.device)).to(order.dtype)
+
+
+def _column_summary(features: Features, relations: Tensor) -> Tensor:
+    """Return the summary of each column: over all rows, or over those that have it among their candidates."""
+    if features.candidates is None:
+        return _summary(relations, 1)
+    *flat, variance = summarise_columns(relations, features.candidates.index, features.candidates.columns)
+    return torch.cat([*flat, variance.clamp_min(1e-12).sqrt()], -1)
 
 
 def _summary(relations: Tensor, axis: int) -> Tensor:

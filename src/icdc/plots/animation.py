@@ -55,14 +55,10 @@ class Recorder:
             return
         which = self._trajectory
         cost = None if step.cost is None else float(step.cost.flatten()[which])
-        self.frames.append(
-            Frame(
-                step.t,
-                step.x[which].float().cpu().numpy(),
-                step.log_odds[which].float().sigmoid().cpu().numpy(),
-                cost,
-            )
-        )
+        x, predicted = step.x.float(), step.log_odds.float().sigmoid()
+        if step.candidates is not None:  # elsewhere there is nothing, and nothing is expected
+            x, predicted = step.candidates.spread(x), step.candidates.spread(predicted)
+        self.frames.append(Frame(step.t, x[which].cpu().numpy(), predicted[which].cpu().numpy(), cost))
         self._finished = step.s == 0
 
 

@@ -7,6 +7,7 @@ from .navigation import Navigation
 from .pmsp import Pmsp
 from .registry import BUILT_IN, get_problem, is_named, problem_of_file, problem_path, problems_of_matrix
 from .rules import HamiltonianCycle, OneColumnPerRow, Rule
+from .starts import Starts
 from .tours import TourProblem
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Pmsp",
     "Problem",
     "Rule",
+    "Starts",
     "TourProblem",
     "get_problem",
     "is_named",

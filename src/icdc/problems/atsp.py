@@ -1,17 +1,25 @@
 """The asymmetric travelling salesman problem: the shortest tour through a matrix of distances."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..kernels import Noise
-from .contract import Arrays, Features, FeatureSizes, Instances, Size
+from ..later import torch
+from .contract import Arrays, Features, FeatureSizes, Instances, Size, exact_numbers
+from .families_tours import TOUR_FAMILIES
 from .matrices import checked_matrix, reject_negative
+from .priced import TOUR_CHANNELS, log_sinkhorn, tour_candidates, tour_channels
 from .tours import TourProblem, random_tmat, random_tmat_on_device
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..kernels import Noise
 
 
 class Atsp(TourProblem):
@@ -20,6 +28,9 @@ class Atsp(TourProblem):
     name = "atsp"
     arrays = ("distances",)
     feature_sizes = FeatureSizes(relations=6, raw_relations=1, same_items=True)
+    priced_sizes = FeatureSizes(relations=TOUR_CHANNELS, raw_relations=1, same_items=True)
+    families = TOUR_FAMILIES
+    structure = "tour"
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         return {"distances": random_tmat(count, size[0], rng)}
@@ -45,6 +56,10 @@ class Atsp(TourProblem):
     def travel(self, instances: Instances) -> Tensor:
         return instances["distances"]
 
+    def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
+        """Return the distances, (count, n, n), unless a subclass travels otherwise."""
+        return exact_numbers(arrays["distances"]) if type(self).travel is Atsp.travel else super().cost_matrix(arrays)
+
     @classmethod
     def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
         """A matrix from items to the same items, or one that is square."""
@@ -68,11 +83,9 @@ class Atsp(TourProblem):
         ]
         return Features(torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1))
 
-
-def log_sinkhorn(cost: Tensor, rounds: int = 12) -> Tensor:
-    """Scale exp(−cost) towards a doubly stochastic matrix; return its logarithm, shape of `cost`."""
-    log = -cost
-    for _ in range(rounds):
-        log = log - log.logsumexp(-1, keepdim=True)
-        log = log - log.logsumexp(-2, keepdim=True)
-    return log
+    def priced_features(self, instances: Instances, candidates: int = 0) -> Features:
+        """What steps cost beyond the prices of an assignment; see `tour_channels`."""
+        if not candidates:
+            return Features(tour_channels(instances["distances"]))
+        relations, chosen = tour_candidates(instances["distances"], candidates)
+        return Features(relations, candidates=chosen)

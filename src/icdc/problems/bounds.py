@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sparse
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment, linprog
 
+from ..later import optimize, sparse
 from ..search.schedule_prices import price
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -29,7 +28,7 @@ def assignment_bound(costs: NDArray[np.generic]) -> NDArray[np.float64]:
     off_diagonal[:, np.arange(size), np.arange(size)] = np.inf
     bound = np.empty(len(costs))
     for index, matrix in enumerate(off_diagonal):
-        rows, columns = linear_sum_assignment(matrix)
+        rows, columns = optimize.linear_sum_assignment(matrix)
         picked = matrix[rows, columns]
         bound[index] = picked.sum() - _rounding(size, float(np.abs(picked).sum()), costs.dtype)
     return bound
@@ -75,7 +74,7 @@ def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     load_column = np.concatenate([cell, times.size + machine // machines])
     load_value = np.concatenate([scaled.ravel(), -np.ones(block * machines)])
     load: Any = sparse.csr_array((load_value, (load_row, load_column)), shape=(block * machines, variables))
-    answer = linprog(
+    answer = optimize.linprog(
         np.concatenate([np.zeros(times.size), np.ones(block)]),
         A_ub=load,
         b_ub=np.zeros(block * machines),

@@ -4,29 +4,35 @@ An instance is a set of named arrays with a leading batch axis. A solution gives
 stored as `choice` (batch, samples, rows): several solutions for every instance of the batch at once.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from .. import kernels
 from ..errors import InputError
-from ..kernels import Noise
+from ..later import kernels, torch
+from .candidates import Candidates
+from .decoding import random_choice
+from .local_search import affordable_rounds, descend
 from .rules import Rule
+from .starts import Starts, fixed_noise
 from .text import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
 
+    from ..kernels import Noise
+    from .families import Family
     from .instance import Instance
 
 Arrays = dict[str, NDArray[Any]]
-Instances = Mapping[str, Tensor]
+Instances: TypeAlias = "Mapping[str, Tensor]"
 Size = tuple[int, ...]
 
 Structure = Literal["tour", "makespan"]
@@ -46,13 +52,27 @@ class Features:
         Raw relations first (`FeatureSizes.raw_relations` of them), derived ones after.
     rows, columns : Tensor (batch, items, channels) or None
         Features of the items themselves, where the problem has any.
+    candidates : the columns of each row that relations are of, (batch, rows, k, channels), where they are not of all.
     """
 
     relations: Tensor
     rows: Tensor | None = None
     columns: Tensor | None = None
+    candidates: Candidates | None = None
 
-    def repeat(self, samples: int) -> "Features":
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return how many rows and columns there are."""
+        rows, columns = self.relations.shape[1:3]
+        return rows, columns if self.candidates is None else self.candidates.columns
+
+    def marked(self, choice: Tensor) -> Tensor:
+        """Return the solution matrices of choices (batch, rows) as the network sees them: of the shape of relations."""
+        if self.candidates is None:
+            return one_hot(choice, self.relations.shape[2])
+        return self.candidates.mark(choice)
+
+    def repeat(self, samples: int) -> Features:
         """Return the features with every instance `samples` times in a row."""
         if samples == 1:
             return self
@@ -60,6 +80,7 @@ class Features:
             self.relations.repeat_interleave(samples, 0),
             None if self.rows is None else self.rows.repeat_interleave(samples, 0),
             None if self.columns is None else self.columns.repeat_interleave(samples, 0),
+            None if self.candidates is None else self.candidates.repeat(samples),
         )
 
 
@@ -97,8 +118,14 @@ class Problem(ABC):
     axes : how many axes an array of one instance has, for those that are not matrices.
     solution_is_tour : whether `solution` lists the items in the order of a closed tour, instead of the column of
         each row; such solutions can be written as TSPLIB tours.
+    priced_sizes : the feature dimensions that `priced_features` returns, where the problem has some; a subclass that
+        changes `features` has none unless it declares them itself.
     structure : what classical solvers may take for granted (`Structure`). A subclass that changes `cost`, `mask`,
         `feasible` or `cost_matrix` has none unless it declares it itself: solvers would answer another question.
+    families : other draws than `sample`, by name (`icdc.problems.families`); a subclass that changes `sample` has none
+        unless it declares them itself.
+
+    Likewise a subclass that changes `cost` has no `cost_changes` but its own.
     """
 
     name: ClassVar[str]
@@ -113,7 +140,9 @@ class Problem(ABC):
     entries: ClassVar[str] = "numbers"
     axes: ClassVar[Mapping[str, int]] = {}
     solution_is_tour: ClassVar[bool] = False
+    priced_sizes: ClassVar[FeatureSizes | None] = None
     structure: ClassVar[Structure | None] = None
+    families: ClassVar[Mapping[str, Family]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -121,6 +150,18 @@ class Problem(ABC):
         promised = next(ancestor for ancestor in cls.__mro__ if "structure" in vars(ancestor))
         if any(getattr(cls, part) is not getattr(promised, part) for part in _PROMISED):
             cls.structure = None
+        described: Any = next(ancestor for ancestor in cls.__mro__ if "priced_sizes" in vars(ancestor))
+        if cls.features is not described.features:
+            cls.priced_sizes = None
+        declared: Any = next(ancestor for ancestor in cls.__mro__ if "families" in vars(ancestor))
+        if cls.sample is not declared.sample:
+            cls.families = {}
+        cost, changes = (
+            next(place for place, ancestor in enumerate(cls.__mro__) if part in vars(ancestor))
+            for part in ("cost", "cost_changes")
+        )
+        if cost < changes:  # they are those of another cost
+            cls.cost_changes = Problem.cost_changes  # type: ignore[method-assign]
 
     # What must be filled in.
 
@@ -169,9 +210,24 @@ class Problem(ABC):
         """
         return None
 
+    def random_cost(self, instances: Instances) -> tuple[Tensor, Tensor] | None:
+        """Return mean and standard deviation of the cost of random feasible solutions, (batch,) each, if known exactly.
+
+        Random as decoding without any knowledge makes them, every allowed column equally likely. Where this is None,
+        the default, training draws some instead.
+        """
+        return None
+
     def mask(self, instances: Instances) -> Tensor | None:
         """Return the pairs an instance permits, (batch, rows, columns) bool, or None if all are."""
         return None
+
+    def priced_features(self, instances: Instances, candidates: int = 0) -> Features:
+        """Return what a network sees that is built for `priced_sizes`: relations measured against dual prices.
+
+        candidates : describe only so many columns of each row, those that give away least; 0 for all of them.
+        """
+        return self.features(instances)
 
     def lower_bound(self, arrays: Arrays) -> NDArray[np.float64] | None:
         """Return a proven lower bound on the cost of every instance, (count,), or None."""
@@ -180,6 +236,51 @@ class Problem(ABC):
     def cost_matrix(self, arrays: Arrays) -> NDArray[Any] | None:
         """Return what each pair costs, (count, rows, columns), or None where no matrix says it."""
         return None
+
+    def times(self, instances: Instances) -> Tensor | None:
+        """Return what a row adds to the load of each column, (batch, rows, columns), or None where there are no loads.
+
+        With it a problem whose structure is "makespan" can be decoded in the order "loads", and is improved faster.
+        """
+        return None
+
+    # What may be left as it is: search.
+
+    def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor | None:
+        """Return by how much the cost of choices (batch, samples, rows) rises if one row takes another column.
+
+        (batch, samples, rows, columns), for each row and column, the other rows as they are; negative where that is
+        better. Entries of a row's own column, and of what is not feasible, are never read. None (the default) has
+        `improve` ask for the whole cost of every changed solution, which takes longer.
+        """
+        return None
+
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        """Return choices (batch, samples, rows) no worse than those given, after at most `rounds` changes to each.
+
+        One that is returned after fewer changes is a local optimum: no row can take another column, no two rows can
+        exchange theirs, and on a tour no segment can move elsewhere, so that the cost falls. Feasible choices stay
+        feasible, and each depends on its own instance alone. On a GPU no value is read on the host. The default does
+        this for every problem through `cost` and `feasible`, or `cost_changes` where there is one (`local_search`);
+        schedules, by their structure and `times`, have a faster one.
+        """
+        times = self.times(instances) if self.structure == "makespan" else None
+        if times is not None:
+            return kernels.improve_schedules(times, choice, rounds)
+        return descend(self, instances, choice, rounds)
+
+    def construct(self, instances: Instances, count: int = 1) -> Starts:
+        """Return `count` good solutions of every instance to begin with, always the same ones.
+
+        The default draws what its rule may build at random and improves each, by as many changes as there are rows if
+        they are not too many to look at.
+        """
+        shape, first, mask = self.shape(self.size(instances)), next(iter(instances.values())), self.mask(instances)
+        mask = None if mask is None else mask.repeat_interleave(count, 0)
+        choice = random_choice(self.rule, shape, fixed_noise(len(first), count, first.device), mask)
+        return Starts(self.improve(instances, choice.view(len(first), count, -1), affordable_rounds(self, *shape)))
+
+    # What may be left as it is: files.
 
     @classmethod
     def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
@@ -209,11 +310,11 @@ class Problem(ABC):
         """Say what is solved, for the heading of an answer: "20 jobs on 4 machines"."""
         return f"{self.name} of " + ", ".join(f"{n} {what}" for n, what in zip(size, self.size_names, strict=True))
 
-    def describe_solution(self, instance: "Instance", choice: NDArray[np.int64]) -> list[str]:
+    def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
         """Return the lines that show a choice (rows,) below the heading of an answer."""
         return wrapped("  ", " ".join(instance.column_labels(self.solution(choice))))
 
-    def draw_solution(self, instance: "Instance", choice: NDArray[np.int64], bound: float | None = None) -> "Figure":
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
         """Return a picture of a choice (rows,): by default, frames on the matrix of the instance.
 
         `bound` is a proven lower bound on the cost, where one is known. The figure needs no display.
@@ -261,12 +362,14 @@ def integers_of(solution: Sequence[int]) -> NDArray[np.int64]:
 
 def to_tensors(arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Move stored arrays to a device: integers as int64 and reals as float64, so that costs stay exact."""
-    tensors = {}
-    for name, array in arrays.items():
-        array = np.asarray(array)
-        kind = np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64
-        tensors[name] = torch.from_numpy(np.ascontiguousarray(array, dtype=kind)).to(device)
-    return tensors
+    return {name: torch.from_numpy(exact_numbers(array)).to(device) for name, array in arrays.items()}
+
+
+def exact_numbers(array: Any) -> NDArray[Any]:
+    """Return stored numbers in the types that sums are made in: integers as int64, reals as float64."""
+    array = np.asarray(array)
+    kind = np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64
+    return np.ascontiguousarray(array, dtype=kind)
 
 
 def picked(matrix: Tensor, choice: Tensor) -> Tensor:

@@ -6,15 +6,27 @@ masked softmaxes, one for each row, and its logarithm is exact and cheap. Sampli
 the largest of log-odds plus Gumbel noise, so one deterministic rule serves for greedy decoding and sampling.
 """
 
-from typing import Literal
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
-from ..kernels import Noise
-from .rules import NEVER, Rule
+from ..errors import UsageError
+from ..later import kernels, torch
+from .rules import Rule
 
-Order = Literal["rule", "confidence"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..kernels import Noise
+    from .candidates import Candidates
+
+Order = Literal["rule", "confidence", "loads"]
+"""Which row decides next.
+
+"rule" : the rule's own order.
+"confidence" : the row of the best-scored pair of all that are still allowed.
+"loads" : the longest row left, with scores less the price of the loads so far (`kernels.loads`); for schedules only.
+"""
 
 
 def decode(
@@ -27,34 +39,83 @@ def decode(
     first: Tensor | None = None,
     mask: Tensor | None = None,
     decodes: int = 1,
+    times: Tensor | None = None,
+    candidates: Candidates | None = None,
 ) -> Tensor:
     """Return feasible choices (N · decodes, rows), `decodes` in a row for each matrix of log-odds (N, rows, columns).
 
     Parameters
     ----------
     order : "rule" decides in the rule's own order and samples exactly from p̂; "confidence" always takes the
-        best-scored pair that is still allowed, wherever it is.
+        best-scored pair that is still allowed, wherever it is; "loads" decides longest first and with a price of loads,
+        and samples exactly from the p̂ of that order.
     temperature : samples as if the log-odds were divided by it; without noise it changes nothing.
     noise : where random numbers come from, one key for each choice; None decodes greedily.
     first : (N · decodes,), the row that decides first in the rule's own order; row 0 unless given.
     mask : (N · decodes, rows, columns) bool, the pairs the instances permit.
     decodes : choices from each matrix.
+    times : (batch, rows, columns), what a row adds to the load of a column; for the order "loads". Matrices of log-odds
+        are then those of `batch` instances, as many of each.
+    candidates : the columns that log-odds (N, rows, k) are of, where they are not of all. Others are chosen only where
+        none of these may be, by least excess and without noise.
     """
     if first is None:
         first = torch.zeros(len(log_odds) * decodes, dtype=torch.long, device=log_odds.device)
     drawn = None if noise is None else noise.gumbel_later(temperature)
+    if candidates is not None:
+        scores = kernels.noisy_scores(log_odds, drawn, decodes)
+        if order == "loads":
+            return rule.by_loads(candidates.scores(scores), _known(times), mask, None)
+        return rule.decode_candidates(scores, candidates, first, mask, order == "confidence")
+    if order == "loads":
+        return rule.by_loads(log_odds, _known(times), mask, drawn, decodes)
     return rule.decode(log_odds, first, mask, drawn, order == "confidence", decodes)
 
 
 def log_probability(
-    rule: Rule, log_odds: Tensor, choice: Tensor, first: Tensor | None = None, mask: Tensor | None = None
+    rule: Rule,
+    log_odds: Tensor,
+    choice: Tensor,
+    first: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    order: Order = "rule",
+    times: Tensor | None = None,
 ) -> Tensor:
-    """Return log p̂(choice), exact and differentiable, (N,), in the rule's own order from row `first`."""
+    """Return log p̂(choice), exact and differentiable, (N,).
+
+    In the rule's own order from row `first`, or by loads with `times` (batch, rows, columns). What decoding by
+    confidence gives has no such closed form.
+    """
+    if order == "confidence":
+        raise UsageError('log p̂ has no closed form in the order "confidence"; it has in "rule" and "loads"')
     if first is None:
         first = torch.zeros(len(choice), dtype=torch.long, device=choice.device)
     allowed = rule.allowed_along(choice, log_odds.shape[2], first, mask)
-    log_p = log_odds.float().masked_fill(~allowed, NEVER).log_softmax(-1)
+    scores = log_odds.float()
+    if order == "loads":
+        scores = scores - rule.load_prices(_known(times), choice)
+    log_p = scores.masked_fill(~allowed, kernels.NEVER).log_softmax(-1)
     return log_p.gather(2, choice[:, :, None]).squeeze(2).sum(1)
+
+
+def candidates_log_probability(
+    rule: Rule, log_odds: Tensor, choice: Tensor, candidates: Candidates, first: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """Return the logarithm of the chance that each row, at its turn, takes the candidate it took, summed up, (N,).
+
+    From log-odds (N, rows, k), in the rule's own order. Rows that took no candidate do not count; where none did so,
+    this is log p̂(choice).
+    """
+    allowed = candidates.of(rule.allowed_along(choice, candidates.columns, first, mask))
+    log_p = log_odds.float().masked_fill(~allowed, kernels.NEVER).log_softmax(-1)
+    return (log_p * candidates.mark(choice)).sum((1, 2))
+
+
+def _known(times: Tensor | None) -> Tensor:
+    if times is None:
+        raise UsageError('the order "loads" needs to know what each row adds to the load of a column')
+    return times
 
 
 def random_choice(rule: Rule, shape: tuple[int, int], noise: Noise, mask: Tensor | None = None) -> Tensor:

@@ -1,17 +1,19 @@
 """One instance with its problem, where it came from, and what its items are called."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import visible
 from .contract import Arrays, Problem
 
 Names = tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instance:
     """One checked instance.
 
@@ -20,6 +22,9 @@ class Instance:
     arrays : the problem's arrays, without a batch axis.
     rows, columns : names of the items, where the file gave any.
     coordinates : (n, 2) float64, where the file gave any; used to draw.
+    forbidden : (rows, columns) bool, the pairs that no solution may use; None where all are permitted. Entries of
+        the arrays at such pairs are stand-ins that cost more than any permitted solution (`problems.forbidden`).
+    understood : one line that says how the input was read.
     """
 
     name: str
@@ -28,6 +33,17 @@ class Instance:
     rows: Names | None = None
     columns: Names | None = None
     coordinates: NDArray[np.float64] | None = None
+    forbidden: NDArray[np.bool_] | None = None
+    understood: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether two instances are of one problem and hold the same numbers under the same names."""
+        if not isinstance(other, Instance):
+            return NotImplemented
+        return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.name, type(self.problem), *(array.tobytes() for array in self.arrays.values())))
 
     def batch(self) -> Arrays:
         """Return the arrays with a leading axis of one."""
@@ -47,5 +63,16 @@ class Instance:
         return _labels(items, self.columns)
 
 
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two parts of instances are equal: arrays with their types, problems by class and contents."""
+    if isinstance(one, Problem):
+        return type(one) is type(other) and _same(vars(one), vars(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
 def _labels(items: Iterable[int], names: Names | None) -> list[str]:
-    return [str(item) if names is None else names[item] for item in items]
+    return [str(item) if names is None else visible(names[item]) for item in items]

@@ -6,18 +6,23 @@ The distributions are reconstructed from the figures the paper prints, not taken
 matrix, R and S are uniform, and F is what is left.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..errors import InputError
-from ..kernels import Noise
+from ..later import torch
 from .contract import Arrays, Features, FeatureSizes, Instances, Size
 from .matrices import checked_matrix
 from .tours import TourProblem, random_tmat, random_tmat_on_device
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..kernels import Noise
 
 
 class Navigation(TourProblem):

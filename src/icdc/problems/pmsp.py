@@ -1,26 +1,47 @@
 """Unrelated parallel machine scheduling: give every job to a machine, finish as early as possible."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from ..kernels import Noise
+from ..later import kernels, torch
 from .bounds import scheduling_bound
-from .contract import Arrays, Features, FeatureSizes, Instances, Problem, Size, to_tensors, totals_by_column
+from .contract import (
+    Arrays,
+    Features,
+    FeatureSizes,
+    Instances,
+    Problem,
+    Size,
+    Structure,
+    exact_numbers,
+    picked,
+    totals_by_column,
+)
+from .families_schedules import SCHEDULE_FAMILIES
 from .instance import Instance
 from .matrices import checked_matrix, reject_negative
+from .priced import SCHEDULE_CHANNELS, schedule_candidates, schedule_channels
 from .rules import OneColumnPerRow
+from .starts import Starts, decode_around
 from .text import counted, number, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from ..kernels import Noise
 
 _BAR = 24
 """Characters of the longest bar of a printed schedule."""
+_VARIETY = 0.1
+"""Temperature of starting schedules after the first, in units of what a job costs at balancing prices."""
+_SHARE_OF_LOADS, _VARIETY_BY_LOADS = 0.01, 0.5
+"""Where jobs see the loads so far: that unit's share that counts as one average job more, and the temperature in it."""
 
 
 class Pmsp(Problem):
@@ -30,12 +51,14 @@ class Pmsp(Problem):
     arrays = ("durations",)
     size_names = ("jobs", "machines")
     feature_sizes = FeatureSizes(relations=5, raw_relations=1)
+    priced_sizes = FeatureSizes(relations=SCHEDULE_CHANNELS, raw_relations=1)
     rule = OneColumnPerRow()
     objective = "makespan"
     row_words = ("job", "jobs")
     column_words = ("machine", "machines")
     entries = "processing times"
-    structure = "makespan"
+    families = SCHEDULE_FAMILIES
+    structure: ClassVar[Structure | None] = "makespan"
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs, machines = size
@@ -59,6 +82,37 @@ class Pmsp(Problem):
     def cost(self, instances: Instances, choice: Tensor) -> Tensor:
         return totals_by_column(instances["durations"], choice).amax(-1)
 
+    def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor:
+        """Return by how much the makespan rises if one job takes another machine, (batch, samples, jobs, machines)."""
+        durations = instances["durations"]
+        loads = totals_by_column(durations, choice)
+        top, machine = loads.topk(min(2, loads.shape[-1]), -1)
+        # the fullest machine besides the job's own, which is left without the job; where the job arrives counts anyway
+        other = torch.where(choice == machine[..., :1], top[..., -1:], top[..., :1])
+        left = loads.gather(-1, choice) - picked(durations, choice)
+        arrived = loads[:, :, None] + durations[:, None]
+        return torch.maximum(arrived, torch.maximum(left, other)[..., None]) - top[..., :1, None]
+
+    def construct(self, instances: Instances, count: int = 1) -> Starts:
+        """Give jobs to machines by prices that balance the loads, and improve the schedules.
+
+        Half of them, the first among them, give every job to the machine at which it costs least; the others decide
+        longest first, and see the loads so far.
+        """
+        if self.structure != "makespan":  # a subclass with another cost, or with schedules that it refuses
+            return super().construct(instances, count)
+        durations = instances["durations"]
+        prices, bound = kernels.schedule_prices(durations)
+        priced = durations * prices[:, None]
+        least = priced.amin(2)
+        scores, unit = least[..., None] - priced, least.mean(1)[:, None, None]
+        free = decode_around(self.rule, scores, unit, count - count // 2, "rule", _VARIETY)
+        by_loads = decode_around(
+            self.rule, scores, _SHARE_OF_LOADS * unit, count // 2, "loads", _VARIETY_BY_LOADS, durations
+        )
+        choice = self.improve(instances, torch.cat([free, by_loads], 1), rounds=durations.shape[1])
+        return Starts(choice, least, prices, bound)
+
     def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
         return ((choice >= 0) & (choice < instances["durations"].shape[2])).all(-1)
 
@@ -75,7 +129,11 @@ class Pmsp(Problem):
 
     def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
         """Return the processing times, (count, jobs, machines)."""
-        return to_tensors({"durations": arrays["durations"]})["durations"].numpy()
+        return exact_numbers(arrays["durations"])
+
+    def times(self, instances: Instances) -> Tensor:
+        """Return the processing times, (batch, jobs, machines)."""
+        return instances["durations"]
 
     @classmethod
     def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
@@ -102,7 +160,7 @@ class Pmsp(Problem):
             lines += wrapped(prefix, " ".join(instance.row_labels(mine.tolist())) or "–")
         return lines
 
-    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> "Figure":
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
         """Draw a Gantt chart."""
         from matplotlib.figure import Figure
 
@@ -127,6 +185,13 @@ class Pmsp(Problem):
             balanced_assignment(scaled, 0.06).clamp_min(-12.0) / 4.0,
         ]
         return Features(torch.stack(channels, -1))
+
+    def priced_features(self, instances: Instances, candidates: int = 0) -> Features:
+        """What pairs give away beyond the prices of a balanced schedule; see `schedule_channels`."""
+        if not candidates:
+            return Features(schedule_channels(instances["durations"]))
+        relations, chosen = schedule_candidates(instances["durations"], candidates)
+        return Features(relations, candidates=chosen)
 
 
 def balanced_assignment(durations: Tensor, temperature: float, rounds: int = 30) -> Tensor:

@@ -7,26 +7,30 @@ on the host; everything else has a generic implementation that the two ready-mad
 inherits from one of them and changes how it decides loses such shortcuts again, unless it brings its own.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-import torch
-from torch import Tensor
+from ..errors import UsageError
+from ..later import kernels, torch
 
-from .. import kernels
+if TYPE_CHECKING:
+    from torch import Tensor
 
-State = dict[str, Tensor]
+    from .candidates import Candidates
 
-NEVER = kernels.NEVER
-"""Score of a pair that may not be chosen; finite, so that softmax and argmax stay defined everywhere."""
-
+State: TypeAlias = "dict[str, Tensor]"
 
 _DECIDING = "start", "next_row", "allowed", "choose"
 _SHORTCUTS = {
     "follow": _DECIDING,
     "by_confidence": _DECIDING,
+    "by_loads": _DECIDING,
+    "load_prices": _DECIDING,
     "allowed_along": _DECIDING,
     "decode": (*_DECIDING, "follow", "by_confidence"),
+    "decode_candidates": (*_DECIDING, "follow", "by_confidence", "decode"),
 }
 """Methods of `Rule` that may be overridden for speed, and the methods of which each is a consequence."""
 
@@ -77,7 +81,7 @@ class Rule(ABC):
         for _ in range(rows):
             row = self.next_row(state)
             allowed = _row_of(self.allowed(state), row)
-            column = _row_of(scores, row).masked_fill(~allowed, NEVER).argmax(-1)
+            column = _row_of(scores, row).masked_fill(~allowed, kernels.NEVER).argmax(-1)
             choice = choice.scatter(1, row[:, None], column[:, None])
             state = self.choose(state, row, column)
         return choice
@@ -89,7 +93,7 @@ class Rule(ABC):
         state = self.start((count, rows, columns), first, mask)
         choice = torch.zeros(count, rows, dtype=torch.long, device=scores.device)
         for _ in range(rows):
-            pair = scores.masked_fill(~self.allowed(state), NEVER).flatten(1).argmax(-1)
+            pair = scores.masked_fill(~self.allowed(state), kernels.NEVER).flatten(1).argmax(-1)
             row, column = pair // columns, pair % columns
             choice = choice.scatter(1, row[:, None], column[:, None])
             state = self.choose(state, row, column)
@@ -105,6 +109,31 @@ class Rule(ABC):
         """
         scores = kernels.noisy_scores(log_odds, noise, decodes)
         return self.by_confidence(scores, mask) if by_confidence else self.follow(scores, first, mask)
+
+    def decode_candidates(
+        self, scores: Tensor, candidates: Candidates, first: Tensor, mask: Tensor | None, by_confidence: bool = False
+    ) -> Tensor:
+        """Decide by scores (N, rows, k) of candidates while there are any to decide for, then by least excess.
+
+        In either order; for `first` (N,) and `mask` (N, rows, columns), choice (N, rows).
+        """
+        return self.decode(candidates.scores(scores), first, mask, None, by_confidence)
+
+    def by_loads(
+        self, log_odds: Tensor, times: Tensor, mask: Tensor | None, noise: kernels.GumbelNoise | None, decodes: int = 1
+    ) -> Tensor:
+        """Decide longest row first, by log-odds less the price of loads so far, for times (batch, rows, columns).
+
+        Only where rows do not constrain each other; other rules refuse.
+        """
+        raise self._no_loads()
+
+    def load_prices(self, times: Tensor, choice: Tensor) -> Tensor:
+        """Return what was taken off the log-odds while `choice` (N, rows) was built by loads, (N, rows, columns)."""
+        raise self._no_loads()
+
+    def _no_loads(self) -> UsageError:
+        return UsageError(f"{type(self).__name__} cannot decide by loads: its rows are not free to go longest first")
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the columns each row could have taken at its turn while `choice` was built.
@@ -148,7 +177,7 @@ class OneColumnPerRow(Rule):
         return {"turn": state["turn"] + 1, "open": state["open"] & ~taken, "mask": state["mask"]}
 
     def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
-        return kernels.pick_columns(scores if mask is None else scores.masked_fill(~mask, NEVER))
+        return kernels.pick_columns(scores if mask is None else scores.masked_fill(~mask, kernels.NEVER))
 
     def by_confidence(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         # rows do not constrain each other, so the order of decisions cannot change them
@@ -161,6 +190,14 @@ class OneColumnPerRow(Rule):
         if mask is not None:
             return super().decode(log_odds, first, mask, noise, by_confidence, decodes)
         return kernels.pick_columns(log_odds, noise, decodes)
+
+    def by_loads(
+        self, log_odds: Tensor, times: Tensor, mask: Tensor | None, noise: kernels.GumbelNoise | None, decodes: int = 1
+    ) -> Tensor:
+        return kernels.pick_by_loads(log_odds, times, noise, decodes, mask)
+
+    def load_prices(self, times: Tensor, choice: Tensor) -> Tensor:
+        return kernels.load_prices(times, choice)
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:
@@ -241,6 +278,13 @@ class HamiltonianCycle(Rule):
         if by_confidence:
             return kernels.join_tours(log_odds, noise, decodes)
         return kernels.follow_tours(log_odds, first, noise, decodes)
+
+    def decode_candidates(
+        self, scores: Tensor, candidates: Candidates, first: Tensor, mask: Tensor | None, by_confidence: bool = False
+    ) -> Tensor:
+        if mask is not None or not by_confidence:
+            return super().decode_candidates(scores, candidates, first, mask, by_confidence)
+        return kernels.join_candidates(scores, candidates.index, candidates.known_excess())
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:

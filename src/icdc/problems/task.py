@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
-from .contract import Features, Instances, Problem
+from ..errors import UsageError
+from .candidates import Candidates
+from .contract import Features, Instances, Problem, one_hot
 
 
 class Task:
@@ -15,13 +17,24 @@ class Task:
     instances : named tensors, leading axis B.
     only_feasible : give solutions that fail the problem's own test an infinite cost, so that they never win.
         Rules make none, except where a mask leaves them no way out.
+    candidates : the columns of each row that the network looks at, where it does not look at all of them.
+
+    width : entries of a row of the matrices that the process works on: all columns, or the candidates.
+    density : q̄, the share of ones in these matrices.
     """
 
-    def __init__(self, problem: Problem, instances: Instances, only_feasible: bool = False) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        instances: Instances,
+        only_feasible: bool = False,
+        candidates: Candidates | None = None,
+    ) -> None:
         size = problem.size(instances)
-        self.problem, self.instances = problem, instances
+        self.problem, self.instances, self.candidates = problem, instances, candidates
         self.rows, self.columns = problem.shape(size)
-        self.density = problem.density(size)
+        self.width = self.columns if candidates is None else candidates.count
+        self.density = problem.density(size) * (self.columns / self.width)
         self.rule = problem.rule
         self.batch = len(next(iter(instances.values())))
         self._mask = problem.mask(instances)
@@ -35,6 +48,19 @@ class Task:
             cost = torch.where(self.problem.feasible(self.instances, choice), cost.double(), torch.inf)
         return cost
 
+    def improve(self, choice: Tensor, cost: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
+        """Improve solutions (B · K, rows) with costs (B · K,), instance-major; return them with their costs."""
+        found = self.problem.improve(self.instances, choice.view(self.batch, -1, self.rows), rounds).flatten(0, 1)
+        found_cost = self.cost(found).flatten()
+        # a search adds up changes in an order of its own, and rounding may make a gain of nothing; equal costs may hide
+        # progress, such as one fullest machine less
+        worse = found_cost > cost
+        return torch.where(worse[:, None], choice, found), torch.where(worse, cost, found_cost)
+
+    def marked(self, choice: Tensor) -> Tensor:
+        """Return the matrices (N, rows, width) of choices (N, rows), as the process works on them."""
+        return one_hot(choice, self.columns) if self.candidates is None else self.candidates.mark(choice)
+
     def features(self) -> Features:
         """Return what the network sees of the instances."""
         return self.problem.features(self.instances)
@@ -42,3 +68,13 @@ class Task:
     def mask(self, samples: int) -> Tensor | None:
         """Return the permitted pairs for `samples` solutions of every instance."""
         return None if self._mask is None else self._mask.repeat_interleave(samples, 0)
+
+    def times(self) -> Tensor:
+        """Return what a row adds to the load of each column, (B, rows, columns), for decoding by loads."""
+        times = self.problem.times(self.instances) if self.problem.structure == "makespan" else None
+        if times is None:
+            raise UsageError(
+                f'{self.problem.name} cannot be decoded in the order "loads": that is for schedules, problems of the '
+                'structure "makespan" whose `times` says what a row adds to the load of a column'
+            )
+        return times

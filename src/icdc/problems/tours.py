@@ -1,23 +1,31 @@
 """What all problems share whose solution is one tour through n items."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..errors import InputError
-from ..kernels import Noise
+from ..later import kernels, torch
 from .bounds import assignment_bound
-from .contract import Arrays, Instances, Problem, Size, integers_of, picked, to_tensors
+from .contract import Arrays, Instances, Problem, Size, Structure, integers_of, picked, to_tensors
 from .instance import Instance
 from .rules import HamiltonianCycle
+from .starts import Starts, decode_around
 from .text import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from ..kernels import Noise
+
+
+_VARIETY = 0.3
+"""Temperature of starting tours after the first, in units of what a city's second best step gives away."""
 
 
 class TourProblem(Problem):
@@ -29,7 +37,7 @@ class TourProblem(Problem):
     row_words = column_words = ("city", "cities")
     entries = "distances"
     solution_is_tour = True
-    structure = "tour"
+    structure: ClassVar[Structure | None] = "tour"
 
     @abstractmethod
     def travel(self, instances: Instances) -> Tensor:
@@ -43,6 +51,30 @@ class TourProblem(Problem):
         """Return the assignment bound, (count,)."""
         return assignment_bound(self.cost_matrix(arrays))
 
+    def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+        """Move segments of tours elsewhere; see `Problem.improve`.
+
+        By `travel`, which is hidden from the network and not from a solver: `cost` scores every decoded solution with
+        it, and classical solvers are given it. What search adds to a network is told apart where results are.
+        """
+        if self.structure != "tour":  # a subclass with another cost, or with tours that it refuses
+            return super().improve(instances, choice, rounds)
+        return kernels.improve_tours(self.travel(instances), choice, rounds)
+
+    def construct(self, instances: Instances, count: int = 1) -> Starts:
+        """Join the steps that cost least beyond the prices of leaving and entering cities, and improve the tours."""
+        if self.structure != "tour":
+            return super().construct(instances, count)
+        travel = self.travel(instances)
+        cities = travel.shape[1]
+        prices = kernels.tour_prices(travel)
+        diagonal = torch.eye(cities, dtype=torch.bool, device=travel.device)
+        excess = (travel - prices.leaving[:, :, None] - prices.entering[:, None]).masked_fill(diagonal, torch.inf)
+        unit = excess.topk(min(2, cities - 1), largest=False).values.amax(2).mean(1)[:, None, None]
+        choice = decode_around(self.rule, -excess, unit, count, "confidence", _VARIETY)
+        choice = self.improve(instances, choice, rounds=cities)
+        return Starts(choice, prices.leaving, prices.entering, prices.bound)
+
     def shape(self, size: Size) -> tuple[int, int]:
         return size[0], size[0]
 
@@ -53,16 +85,20 @@ class TourProblem(Problem):
         size = choice.shape[-1]
         inside = ((choice >= 0) & (choice < size)).all(-1)
         successor = choice.clamp(0, size - 1)
-        # walk n steps from city 0: a tour sees every city once and comes home
-        city = torch.zeros_like(successor[..., :1])
-        visits = torch.zeros_like(successor)
-        for _ in range(size):
-            city = successor.gather(-1, city)
-            visits = visits.scatter_add(-1, city, torch.ones_like(city))
-        return inside & (visits == 1).all(-1)
+        # every city is entered once, so that there are only cycles; and all of them are one if city 0 is the smallest
+        # that any city meets on its way, over 1, 2, 4, … steps
+        entered = torch.zeros_like(successor).scatter_add(-1, successor, torch.ones_like(successor))
+        met = torch.arange(size, device=choice.device).expand_as(successor)
+        for _ in range(size.bit_length()):
+            met = torch.minimum(met, met.gather(-1, successor))
+            successor = successor.gather(-1, successor)
+        return inside & (entered == 1).all(-1) & (met == 0).all(-1)
 
     def density(self, size: Size) -> float:
         return 1.0 / size[0]
+
+    def random_cost(self, instances: Instances) -> tuple[Tensor, Tensor] | None:
+        return random_tour_cost(self.travel(instances)) if self.structure == "tour" else None
 
     def violation(self, x: Tensor) -> Tensor:
         """C_ATSP: squared excess of every row sum and every column sum over one."""
@@ -92,7 +128,7 @@ class TourProblem(Problem):
         tour = self.solution(choice)
         return wrapped("  ", " → ".join(instance.row_labels([*tour, tour[0]])))
 
-    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> "Figure":
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
         """Draw the tour on its map, beside the matrix in the order of the tour."""
         from matplotlib.figure import Figure
 
@@ -101,7 +137,10 @@ class TourProblem(Problem):
         figure = Figure(figsize=(12.0, 5.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         matrix, names, tour = self.cost_matrix(instance.batch())[0], instance.rows, self.solution(choice)
-        plot_tour(tour, coordinates=instance.coordinates, distances=matrix, names=names, ax=left)
+        if instance.forbidden is not None:  # left blank in the matrix, far apart on the map
+            matrix = np.where(instance.forbidden, np.nan, matrix)
+        near = np.where(np.isnan(matrix), np.nanmax(matrix), matrix)
+        plot_tour(tour, coordinates=instance.coordinates, distances=near, names=names, ax=left)
         plot_heatmap(matrix, choice, rows=names, columns=names, order=tour, ignore_diagonal=True, ax=right)
         right.set_title(f"cost of every step, {self.row_words[1]} in the order of the tour")
         return figure
@@ -109,12 +148,17 @@ class TourProblem(Problem):
 
 def random_tmat(count: int, cities: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Draw "tmat" matrices: integers uniform on [0, 10⁶), closed under d_ij ≤ d_ik + d_kj, zero diagonal."""
-    distances = rng.integers(0, 10**6, size=(count, cities, cities), dtype=np.int64)
+    distances = rng.integers(0, 10**6, size=(count, cities, cities), dtype=np.int64).astype(np.int32)
     diagonal = np.arange(cities)
     distances[:, diagonal, diagonal] = 0
-    for k in range(cities):
-        np.minimum(distances, distances[:, :, k : k + 1] + distances[:, k : k + 1, :], out=distances)
-    return distances.astype(np.int32)
+    together = max(1, 2**18 // cities**2)  # as many at once as stay in the cache
+    for begin in range(0, count, together):
+        part = distances[begin : begin + together]
+        detour = np.empty_like(part)
+        for k in range(cities):
+            np.add(part[:, :, k : k + 1], part[:, k : k + 1, :], out=detour)
+            np.minimum(part, detour, out=part)
+    return distances
 
 
 def random_tmat_on_device(cities: int, noise: Noise) -> Tensor:
@@ -124,3 +168,25 @@ def random_tmat_on_device(cities: int, noise: Noise) -> Tensor:
     for k in range(cities):
         distances = torch.minimum(distances, distances[:, :, k : k + 1] + distances[:, k : k + 1, :])
     return distances.float() / 1e6
+
+
+def random_tour_cost(travel: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of the length of uniformly random tours through (batch, n, n), (batch,) each.
+
+    Of the (n − 1)! tours (n − 2)! use a given arc, and (n − 3)! two given arcs, unless both leave or both enter the
+    same city or lead there and back, which no tour does.
+    """
+    size = travel.shape[-1]
+    diagonal = torch.eye(size, dtype=torch.bool, device=travel.device)
+    arcs = travel.double().masked_fill(diagonal, 0.0)
+    average = arcs.sum((1, 2), keepdim=True) / max(1, size * (size - 1))
+    # centred, so that no difference of large squares is taken
+    arcs = (arcs - average).masked_fill(diagonal, 0.0)
+    squares = arcs.square().sum((1, 2))
+    pairs = arcs.sum((1, 2)).square() - arcs.sum(1).square().sum(1) - arcs.sum(2).square().sum(1)
+    pairs = pairs + squares - (arcs * arcs.transpose(1, 2)).sum((1, 2))
+    mean = average.flatten() * size
+    if size < 3:  # there is but one tour
+        return mean, torch.zeros_like(mean)
+    variance = squares / (size - 1) + pairs / ((size - 1) * (size - 2))
+    return mean, variance.clamp_min(0.0).sqrt()

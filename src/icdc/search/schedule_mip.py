@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sparse
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
 
+from ..later import optimize, sparse
 from .schedule_prices import Prices
 from .schedules import Choice, Durations, makespan
 
@@ -29,7 +28,12 @@ class Restricted:
 
 
 def restricted_mip(
-    durations: Durations, prices: Prices, incumbent: Choice, seconds: float, width: int = 5
+    durations: Durations,
+    prices: Prices,
+    incumbent: Choice,
+    seconds: float,
+    width: int = 5,
+    nodes: int | None = None,
 ) -> Restricted:
     """Look for a schedule better than `incumbent` (jobs,) on the `width` machines at which each job gives away least.
 
@@ -37,7 +41,8 @@ def restricted_mip(
     the pair gives away, Σ_j min_m λ_m p_jm + given_jm, is above C − 1 (whole durations; weak duality with that pair
     fixed). Such pairs are never used. `optimal` is said if the durations are whole, all pairs left out are of
     that kind, and the solver (HiGHS, in floating point) has searched all the rest: either it ends with a
-    best schedule, or it says that there is none below C. With real durations it is never said.
+    best schedule, or it says that there is none below C. With real durations it is never said. It ends after `seconds`,
+    or after `nodes` of the solver's tree.
     """
     whole = np.issubdtype(durations.dtype, np.integer)
     value = makespan(durations, incumbent)
@@ -53,7 +58,8 @@ def restricted_mip(
     sure = complete and bool(whole) and value <= _EXACT
     if not columns.any(1).all():  # a job with no machine left: nothing better is among these columns
         return Restricted(None, value.item(), sure, complete)
-    answer = _solve(durations, columns, float(value - 1) if whole else float(value) * (1 - 1e-6), bool(whole), seconds)
+    most = float(value - 1) if whole else float(value) * (1 - 1e-6)
+    answer = _solve(durations, columns, most, bool(whole), seconds, nodes)
     # 0: solved; 2: infeasible; anything else: out of time, or trouble
     choice = None
     if answer.x is not None:
@@ -67,8 +73,13 @@ def restricted_mip(
     return Restricted(choice, makespan(durations, choice).item(), sure and answer.status == 0, complete)
 
 
-def _solve(durations: Durations, columns: NDArray[np.bool_], most: float, whole: bool, seconds: float) -> Any:
+def _solve(
+    durations: Durations, columns: NDArray[np.bool_], most: float, whole: bool, seconds: float, nodes: int | None
+) -> Any:
     """Minimise C subject to Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C ≤ most, x binary, on the given columns."""
+    options: Any = {"time_limit": min(max(0.01, seconds), 1e9), "mip_rel_gap": 0.0}
+    if nodes is not None:
+        options["node_limit"] = nodes
     jobs, machines = durations.shape
     job, machine = np.nonzero(columns)
     count = len(job)
@@ -81,10 +92,10 @@ def _solve(durations: Durations, columns: NDArray[np.bool_], most: float, whole:
         ),
         shape=(machines, count + 1),
     )
-    return milp(
+    return optimize.milp(
         np.append(np.zeros(count), 1.0),
-        constraints=[LinearConstraint(assigned, 1, 1), LinearConstraint(load, -np.inf, 0)],
+        constraints=[optimize.LinearConstraint(assigned, 1, 1), optimize.LinearConstraint(load, -np.inf, 0)],
         integrality=np.append(np.ones(count), float(whole)),
-        bounds=Bounds(0, np.append(np.ones(count), most)),
-        options={"time_limit": max(0.01, seconds), "mip_rel_gap": 0.0},
+        bounds=optimize.Bounds(0, np.append(np.ones(count), most)),
+        options=options,
     )

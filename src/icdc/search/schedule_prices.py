@@ -4,13 +4,14 @@ For any prices λ ≥ 0 of the machines with Σ λ = 1, no makespan is below Σ_
 (j, m) gives away is λ_m p_jm − min_k λ_k p_jk: the bound rises by so much if the job has to run there.
 """
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sparse
 from numpy.typing import NDArray
-from scipy.optimize import linprog
+
+from ..later import optimize, sparse
 
 Floats = NDArray[np.float64]
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -40,14 +41,20 @@ class Prices:
         return self.given * len(self.machine)
 
 
-def price(durations: NDArray[np.generic], allowed: NDArray[np.bool_] | None = None) -> Prices:
-    """Return prices for durations (jobs, machines): duals of the linear program, or near ones if that is too large."""
+def price(
+    durations: NDArray[np.generic], allowed: NDArray[np.bool_] | None = None, *, seconds: float | None = None
+) -> Prices:
+    """Return prices for durations (jobs, machines): duals of the linear program, or near ones if that is too large.
+
+    Or if it takes more than about `seconds`.
+    """
+    until = np.inf if seconds is None else time.monotonic() + seconds
     times = durations.astype(np.float64)
     if allowed is not None:
         times[~allowed] = np.inf
     scale = times[np.isfinite(times)].max(initial=0.0) or 1.0
     guess = _balanced(times / scale)
-    duals, fraction = _linear_program(times / scale, guess)
+    duals, fraction = _linear_program(times / scale, guess, until)
     value, best = max((_value(times, prices), index) for index, prices in enumerate((guess, duals)))
     machine = (guess, duals)[best]
     priced = _times_prices(times, machine)
@@ -96,7 +103,7 @@ def _balanced(times: Floats, rounds: int = 60) -> Floats:
     return best
 
 
-def _linear_program(times: Floats, guess: Floats) -> tuple[Floats, Floats | None]:
+def _linear_program(times: Floats, guess: Floats, until: float) -> tuple[Floats, Floats | None]:
     """Solve min C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C on the columns that matter; return the duals of the loads and x.
 
     Columns that would lower the optimum are added a few times. Should some be missing at the end, the duals are still
@@ -113,9 +120,10 @@ def _linear_program(times: Floats, guess: Floats) -> tuple[Floats, Floats | None
         columns &= finite
     prices, fraction = guess, None
     for _ in range(_ROUNDS):
-        if columns.sum() > _LARGEST:
+        left = until - time.monotonic()
+        if columns.sum() > _LARGEST or left <= 0:
             break
-        answer = _solve(times, columns)
+        answer = _solve(times, columns, left)
         if answer.status != 0:
             break
         prices = np.clip(-np.asarray(answer.ineqlin.marginals), 0.0, None)
@@ -133,7 +141,7 @@ def _linear_program(times: Floats, guess: Floats) -> tuple[Floats, Floats | None
     return prices, fraction
 
 
-def _solve(times: Floats, columns: NDArray[np.bool_]) -> Any:
+def _solve(times: Floats, columns: NDArray[np.bool_], seconds: float) -> Any:
     jobs, machines = times.shape
     job, machine = np.nonzero(columns)
     count = len(job)
@@ -145,11 +153,12 @@ def _solve(times: Floats, columns: NDArray[np.bool_]) -> Any:
         ),
         shape=(machines, count + 1),
     )
-    return linprog(
+    return optimize.linprog(
         np.append(np.zeros(count), 1.0),
         A_ub=load,
         b_ub=np.zeros(machines),
         A_eq=assigned,
         b_eq=np.ones(jobs),
         method="highs",
+        options={"time_limit": min(max(0.01, seconds), 1e9)},
     )

@@ -1,23 +1,183 @@
-"""All of the classical search for one schedule within a time limit: construct, search, prove, search again."""
+"""All of the classical search for one schedule, in parts that can be taken in turn: construct, prove, search on."""
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .compiled import available, fast_here
+from .effort import PLAIN, Effort
+from .incumbent import Incumbent, searched
 from .schedule_bound import knapsack_bound
-from .schedules import Choice, construct, iterate
+from .schedule_mip import restricted_mip
+from .schedule_prices import Prices
+from .schedule_tables import load_tables, read_schedule
+from .schedule_tabu import Tabu
+from .schedules import Choice, construct, improve, iterate, makespan, numbers
+from .side_by_side import run_all
+
+CELLS = 2**22
+"""Entries up to which tables over loads are filled."""
+KNAPSACKS = 40_000_000
+"""Entries of all knapsacks up to which their bound is tried where seconds are given; they are filled many times."""
+FEWER_KNAPSACKS = 2_000_000
+"""The same where none are given, and all of them are filled."""
+COLUMNS = 5000
+"""Pairs of job and machine up to which an integer program is tried where seconds are given."""
+FEWER_COLUMNS = 1200
+"""The same where none are given."""
+NODES = 60
+"""Nodes of that program where no seconds are given."""
+WIDTHS = (5, 10)
+"""Machines of each job in it: first these, then those."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """The best schedule (jobs,), a bound that no makespan is below, and whether the two were shown to meet."""
+class ScheduleSearch:
+    """The search for one short schedule.
 
-    choice: Choice
-    bound: float
-    proven: bool
+    Parameters
+    ----------
+    durations : (jobs, machines) integers or reals.
+    seed : of all random numbers.
+    allowed : (jobs, machines) bool, the pairs that may be used; None for all.
+    start : (jobs,) a schedule to begin with.
+
+    Attributes
+    ----------
+    best : the best schedule so far with its bound; None before `construct`.
+    """
+
+    def __init__(
+        self,
+        durations: NDArray[Any],
+        seed: int,
+        allowed: NDArray[np.bool_] | None = None,
+        start: Choice | None = None,
+    ) -> None:
+        self.durations, self.seed, self.allowed, self.start = numbers(durations, allowed), seed, allowed, start
+        self.best: Incumbent | None = None
+        self._searches: list[Tabu] = []
+        self._turn = 0
+        self._filled = False  # whether the bound by knapsacks was tried
+        self._tried: tuple[float, int] | None = None  # the makespan and the width of the last integer program
+
+    def construct(self, effort: Effort) -> None:
+        """Round the linear program, go down to a local optimum, from the given start as well."""
+        until = effort.deadline
+        starts = construct(self.durations, self.allowed, seconds=effort.seconds)
+        self.prices: Prices = starts.prices
+        self._take(starts.choices[0], "construction", starts.prices.bound)
+        if self.start is not None:
+            self._take(self.start, "start")
+            seconds = None if effort.seconds is None else until - time.perf_counter()
+            self._take(improve(self.durations, self.start, self.allowed, self.prices, seconds=seconds), "search")
+
+    def prove(self, effort: Effort, brief: bool = False) -> None:
+        """Raise the bound, or look for a better schedule among all that could be better.
+
+        brief : only what takes little time even where nothing is compiled.
+        """
+        if self.best is None or self.proven:
+            return
+        until, timed = effort.deadline, effort.seconds is not None
+
+        def left(share: float) -> float:
+            return share * max(0.0, until - time.perf_counter()) if timed else np.inf
+
+        self._fill_tables(time.perf_counter() + left(0.5))
+        fast = not brief and (fast_here() if timed else available())
+        work = self.durations.size * float(self.best.cost) * (1 if fast else PLAIN)
+        if not self.proven and not self._filled and work <= (KNAPSACKS if timed else FEWER_KNAPSACKS):
+            self._filled = True
+            seconds = left(0.3) if timed else None
+            bound = knapsack_bound(self.durations, self.prices, int(self.best.cost), seconds=seconds)
+            self._take(self.best.choice, "exact", bound)
+        if self.likely:
+            width = WIDTHS[0] if self._tried is None or self.best.cost < self._tried[0] else WIDTHS[1]
+            self._tried = (float(self.best.cost), width)
+            found = restricted_mip(
+                self.durations, self.prices, self.best.choice, left(1.0), width, None if timed else NODES
+            )
+            choice = self.best.choice if found.choice is None else found.choice
+            self._take(choice, "exact", float(found.makespan) if found.optimal else -np.inf)
+
+    @property
+    def likely(self) -> bool:
+        """Whether an integer program is worth trying, and was not tried in vain yet.
+
+        Not where durations are so alike that every machine could do with every job: such programs never end.
+        """
+        if self.best is None or self.proven:
+            return False
+        if len(self.durations) * WIDTHS[0] > COLUMNS:
+            return False
+        return self._tried is None or self.best.cost < self._tried[0] or self._tried[1] < WIDTHS[-1]
+
+    def search(self, effort: Effort) -> None:
+        """Make exchanges, from where it stopped the last time; one search goes on from the best schedule so far."""
+        if self.best is None or self.proven:
+            return
+        cost, bound = self.best.cost, self.best.bound
+        if len(self._searches) != effort.searches:
+            self._searches = [self._tabu() for _ in range(effort.searches)]
+        elif self._searches[0].best[0] > cost:
+            self._searches[0] = self._tabu()
+        for search in self._searches:
+            search.aim(bound)
+        run_all(self._searches, *effort.limits)
+        for search in self._searches:
+            self._take(search.best_choice.copy(), "search")
+
+    def take_up(self, choice: Choice, by: str, effort: Effort) -> None:
+        """Take a schedule (jobs,) that somebody else proposes, and search on from it for a while."""
+        if self.best is None or self.proven:
+            return
+        self._take(choice, by)
+        steps, seconds = effort.limits
+        begun = time.perf_counter()
+        polished = improve(self.durations, choice, self.allowed, self.prices, seconds=seconds)
+        found = iterate(
+            self.durations, polished, self.allowed, prices=self.prices, bound=self.best.bound, iterations=steps,
+            seconds=None if seconds is None else seconds - (time.perf_counter() - begun), seed=self.seed + 1,
+        )  # fmt: skip
+        self._take(found.choice, by if (found.choice == choice).all() else searched(by))
+
+    @property
+    def proven(self) -> bool:
+        """Whether no schedule is shorter than the best."""
+        return self.best is not None and self.best.proven
+
+    def _fill_tables(self, deadline: float) -> None:
+        """Try all combinations of loads, where they are few."""
+        best = self.best
+        if best is None or self.allowed is not None or not np.issubdtype(self.durations.dtype, np.integer):
+            return
+        unit = max(1, int(np.gcd.reduce(self.durations, axis=None)))
+        times, limit = self.durations // unit, int(best.cost) // unit
+        jobs, machines = times.shape
+        if limit < 1 or machines > 8 or jobs * float(limit) ** (machines - 1) > CELLS:
+            return
+        tables = load_tables(times, limit, deadline)
+        if tables is not None:
+            choice = read_schedule(times, tables, limit)
+            choice = best.choice if choice is None else choice
+            self._take(choice, "exact", float(makespan(self.durations, choice)))
+
+    def _tabu(self) -> Tabu:
+        assert self.best is not None
+        self._turn += 1
+        given = np.ascontiguousarray(self.prices.scaled())
+        return Tabu(self.durations, given, self.best.choice, self.best.bound, self.seed * 1000 + self._turn)
+
+    def _take(self, choice: Choice, by: str, bound: float = -np.inf) -> None:
+        """Keep a schedule that is shorter, and a bound that is higher."""
+        cost, best = makespan(self.durations, choice).item(), self.best
+        bound = bound if best is None else max(bound, best.bound)
+        if best is None or cost < best.cost:
+            self.best = Incumbent(choice.astype(np.int64), cost, bound, by)
+        elif bound > best.bound:
+            self.best = Incumbent(best.choice, best.cost, bound, best.found_by)
 
 
 def search(
@@ -26,30 +186,14 @@ def search(
     seed: int,
     allowed: NDArray[np.bool_] | None = None,
     start: Choice | None = None,
-) -> Found:
+) -> Incumbent:
     """Return a short schedule within about `seconds`.
 
-    A tenth of the time goes to search from the best of the constructions and of the given start (jobs,), up to a fifth
-    to a better bound, which may end it, and the rest to search.
+    A tenth of the time goes to search, up to a third of the rest to proofs, and the rest to search.
     """
-    begun = time.monotonic()
-
-    def left(share: float) -> float:
-        return share * seconds - (time.monotonic() - begun)
-
-    starts = construct(durations, allowed, seconds=0.5 * seconds)
-    choice, prices, value, bound = starts.choices[0], starts.prices, starts.makespans[0], starts.prices.bound
-    if start is not None:
-        given = iterate(durations, start, allowed, prices=prices, bound=bound, iterations=1, seed=seed)
-        if given.makespan < value:
-            choice, value = given.choice, given.makespan
-    for turn, share in enumerate((0.1, 1.0)):
-        if value <= bound:
-            break
-        if turn and left(1.0) > 0:
-            bound = max(bound, knapsack_bound(durations, prices, value, seconds=min(0.2 * seconds, left(1.0))))
-        found = iterate(
-            durations, choice, allowed, prices=prices, bound=bound, seconds=max(0.0, left(share)), seed=2 * seed + turn
-        )
-        choice, value = found.choice, found.makespan
-    return Found(choice, float(bound), bool(value <= bound))
+    deadline = time.perf_counter() + seconds
+    whole = ScheduleSearch(durations, seed, allowed, start)
+    for part, share in ((whole.construct, 0.5), (whole.search, 0.1), (whole.prove, 0.35), (whole.search, 1.0)):
+        part(Effort(share * max(0.0, deadline - time.perf_counter())))
+    assert whole.best is not None
+    return whole.best

@@ -205,13 +205,18 @@ class Tabu:
         place(durations, self.choice, self.load, self.members, self.size, self.position)
         self.best = np.array([self.load.max()])
         self.best_choice = self.choice.copy()
+        self.aim(bound)
         # whole numbers fall by one at least; real ones by a ten-thousandth, or the search would polish digits
-        self.bound = durations.dtype.type(np.ceil(bound) if whole else bound)
         self.least_gain = durations.dtype.type(1 if whole else 1e-4 * float(self.best[0]))
         self.patience = min(20 * jobs, 8000)
         self.weights = np.array(_WEIGHTS)
         state = np.random.SeedSequence(seed).generate_state(2, np.uint32).astype(np.int64)
         self.counters = np.array([state[0] % 2147483562 + 1, state[1] % 2147483398 + 1, 0, 0, 10, 0], np.int64)
+
+    def aim(self, bound: float) -> None:
+        """Take a makespan of the bound for the goal."""
+        whole = np.issubdtype(self.durations.dtype, np.integer)
+        self.bound = self.durations.dtype.type(np.ceil(bound) if whole else bound)
 
     def run(self, steps: int) -> None:
         """Make `steps` more steps, or fewer if the bound is reached."""

@@ -6,25 +6,24 @@ are added as 64-bit integers and stay exact; others are 64-bit floats.
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import compiled
+from .compiled import compiled, fast_here
+from .incumbent import Incumbent
 from .schedule_moves import descend
 from .schedule_prices import Prices, price
 from .schedule_tabu import Tabu, place
+from .side_by_side import run_all
 
 Durations = NDArray[Any]
 Choice = NDArray[np.int64]
 Allowed = NDArray[np.bool_]
 NEAR = 8
 """Machines a job may go to in a chain: those at which it gives away least."""
-_SLICE = 0.02
-"""Seconds between two looks at the clock."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +35,9 @@ class Starts:
     prices: Prices
 
 
-@dataclass(frozen=True)
-class Found:
-    """The best choice (jobs,) of a search, its makespan, the steps made, and whether it meets the bound given."""
-
-    choice: Choice
-    makespan: float | int
-    steps: int
-    optimal: bool
-
-
 def makespan(durations: Durations, choice: Choice) -> Any:
     """Return the load of the fullest machine, exact for whole numbers; for choices (..., jobs) one number each."""
-    times = _numbers(durations)
+    times = numbers(durations)
     jobs = np.arange(len(times))
     flat = choice.reshape(-1, len(times))
     loads = np.zeros((len(flat), times.shape[1]), times.dtype)
@@ -59,16 +48,18 @@ def makespan(durations: Durations, choice: Choice) -> Any:
 def construct(durations: Durations, allowed: Allowed | None = None, *, seconds: float | None = None) -> Starts:
     """Return good schedules and the prices behind them: fractions rounded, and a priced greedy, longest first.
 
-    `seconds` limits the descents from them, not the linear program.
+    `seconds` limits the linear program and the descents; without a linear program there are still prices.
     """
-    times = _numbers(durations, allowed)
-    prices = price(times, allowed)
+    times = numbers(durations, allowed)
+    until = None if seconds is None else time.monotonic() + seconds
+    prices = price(times, allowed, seconds=seconds)
     given = prices.scaled()
     longest = np.argsort(-np.where(np.isfinite(given), times, np.inf).min(1), kind="stable")
     choices = [greedy(times, given, longest, prices.bound), given.argmin(1)]
     if prices.fraction is not None:
         choices.append(np.where(np.isfinite(given), prices.fraction, -1.0).argmax(1))
-    improved = improve(times, np.stack(choices), allowed, prices, seconds=seconds)
+    left = None if until is None else max(0.0, until - time.monotonic())
+    improved = improve(times, np.stack(choices), allowed, prices, seconds=left)
     makespans = makespan(times, improved)
     order = np.argsort(makespans, kind="stable")
     return Starts(improved[order], makespans[order], prices)
@@ -84,19 +75,21 @@ def improve(
 ) -> Choice:
     """Return choices (..., jobs) no worse than the ones given, at a local optimum (or after a limit).
 
-    The limits are `seconds`, and 20 changes per job.
+    The limits are `seconds`, and 20 changes per job. With `seconds`, and nothing compiled, there are no chains (3).
 
     At a local optimum no machine with the largest load can be relieved, every machine touched ending below the
     makespan, (1) by moving one of its jobs, (2) by exchanging it for a job of another machine, or (3) by moving it to a
     machine from which a job goes on to a third, from which a job may come back; in (3) the first two jobs go to the
     NEAR machines at which they give away least.
     """
-    times = _numbers(durations, allowed)
+    times = numbers(durations, allowed)
     _check(times, choice, allowed)
     jobs, machines = times.shape
     given = (prices or price(times, allowed)).given
     near = np.argsort(given, axis=1, kind="stable")[:, :NEAR]
     near[~np.isfinite(np.take_along_axis(given, near, 1))] = -1
+    if seconds is not None and not fast_here():
+        near[:] = -1  # looking for one chain could take seconds where nothing is compiled
     usable = np.isfinite(given)
     load, size = np.zeros(machines, times.dtype), np.zeros(machines, np.int64)
     members, position = np.zeros((machines, jobs), np.int64), np.zeros(jobs, np.int64)
@@ -127,7 +120,7 @@ def iterate(
     seed: int = 0,
     threads: int = 1,
     clock: Callable[[], float] = time.monotonic,
-) -> Found:
+) -> Incumbent:
     """Search on from a choice (jobs,) until the bound is met, `seconds` have passed or `iterations` steps are made.
 
     Parameters
@@ -141,40 +134,19 @@ def iterate(
     clock
         What measures `seconds`.
     """
-    if seconds is None and iterations is None:
-        raise ValueError("a search needs a limit: seconds, iterations or both")
     start = clock()
-    times = _numbers(durations, allowed)
+    times = numbers(durations, allowed)
     _check(times, choice, allowed)
     prices = prices or price(times, allowed)
     goal = max(prices.bound, bound or 0.0)
-    until = np.inf if seconds is None else start + seconds
     given = np.ascontiguousarray(prices.scaled())
     searches = [Tabu(times, given, choice, goal, seed * 1000 + index) for index in range(max(1, threads))]
-
-    def run(search: Tabu) -> None:
-        steps, before = 1, clock()
-        left = np.inf if iterations is None else iterations
-        while (
-            left > 0 and before < until and not search.done and (seconds is None or not any(s.done for s in searches))
-        ):
-            steps = int(min(steps, left))
-            search.run(steps)
-            left, now = left - steps, clock()
-            # as many steps as fit into a slice of time, growing slowly: the first steps tell little
-            steps = max(1, min(2 * steps, int(steps * _SLICE / max(now - before, 1e-6))))
-            before = now
-
-    if len(searches) == 1:
-        run(searches[0])
-    else:
-        with ThreadPoolExecutor(len(searches)) as pool:
-            list(pool.map(run, searches))
+    run_all(searches, iterations, None if seconds is None else seconds - (clock() - start), clock)
     best = min(searches, key=lambda search: search.best[0])
-    value = makespan(times, best.best_choice)
-    if value > makespan(times, choice):  # sums of reals kept up by additions may drift
-        return Found(choice.astype(np.int64), makespan(times, choice).item(), 0, False)
-    return Found(best.best_choice.copy(), value.item(), sum(int(s.counters[2]) for s in searches), bool(value <= goal))
+    found = best.best_choice.copy()
+    if makespan(times, found) > makespan(times, choice):  # sums of reals kept up by additions may drift
+        found = choice.astype(np.int64)
+    return Incumbent(found, makespan(times, found).item(), goal)
 
 
 @compiled
@@ -194,7 +166,7 @@ def greedy(durations, given, order, level):  # type: ignore[no-untyped-def]
     return choice
 
 
-def _numbers(durations: Durations, allowed: Allowed | None = None) -> Durations:
+def numbers(durations: Durations, allowed: Allowed | None = None) -> Durations:
     """Return durations as int64 or float64; those of forbidden pairs are zero and never used."""
     whole = np.issubdtype(durations.dtype, np.integer) or durations.dtype == np.bool_
     numbers = np.ascontiguousarray(durations, dtype=np.int64 if whole else np.float64)

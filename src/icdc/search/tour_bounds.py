@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sparse
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-from scipy.sparse.csgraph import connected_components
 
+from ..later import csgraph, optimize, sparse
 from .tour_prices import Indices, Numbers, Prices, rounding
 
 Groups = NDArray[np.bool_]
@@ -33,9 +31,16 @@ class Relaxation:
 
 
 def subtour_prices(
-    costs: Numbers, prices: Prices, successor: Indices, seconds: float = np.inf, width: int = 6
+    costs: Numbers,
+    prices: Prices,
+    successor: Indices,
+    seconds: float = np.inf,
+    width: int = 6,
+    rounds: float = np.inf,
 ) -> Relaxation:
     """Return prices of the subtour relaxation of costs (n, n), or the best reached within about `seconds`.
+
+    Or within so many `rounds`, a linear program each.
 
     The steps of least excess at `prices` and those of the tour `successor` are looked at first; others join when the
     prices say that they pay. It ends early when the bound says that the tour is shortest.
@@ -53,16 +58,17 @@ def subtour_prices(
     used[cities, successor] = True
     groups: Groups = np.zeros((0, size), dtype=bool)
     best = Relaxation(prices, groups)
-    while best.prices.bound < shortest and time.perf_counter() < deadline:
+    while best.prices.bound < shortest and time.perf_counter() < deadline and turn < rounds:
         tail, head = np.nonzero(used)
         answer = _solve(costs[tail, head], tail, head, groups, deadline - time.perf_counter())
         if answer is None:
             break
         value, leaving, entering, toll = answer
-        missing = violated(size, tail, head, value)
-        complete = len(missing) == 0
+        missing = violated(size, tail, head, value, deadline)
         turn += 1
-        if complete or turn % LOOK == 0:
+        last = time.perf_counter() >= deadline or turn >= rounds
+        complete = len(missing) == 0 and not last
+        if complete or last or turn % LOOK == 0:
             found = priced(costs, entering, groups, toll)
             if found.bound > best.prices.bound:
                 best = Relaxation(found, groups)
@@ -111,8 +117,10 @@ def priced(costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: 
     return Prices(leaving.astype(costs.dtype), entering.astype(costs.dtype), excess, bound)
 
 
-def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]) -> Groups:
+def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64], deadline: float = np.inf) -> Groups:
     """Return groups of cities (groups, n) that a fractional solution leaves less than once; none if there is none.
+
+    At the deadline (of `time.perf_counter`) those found by then.
 
     Leaving and entering balance, so steps count for both directions. Cities joined by a whole step belong to the
     same side of some cut that is least (Crowder and Padberg): they are merged, and what is left is cut by Stoer and
@@ -121,7 +129,7 @@ def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]
     positive = value > 1e-9
     tail, head, value = tail[positive], head[positive], value[positive]
     graph = sparse.csr_array((value, (tail, head)), shape=(size, size))
-    count, label = connected_components(graph, directed=False)
+    count, label = csgraph.connected_components(graph, directed=False)
     if count > 1:
         return np.asarray(label[None, :] == np.arange(count)[:, None])
     flow: list[dict[int, float]] = [{} for _ in range(size)]
@@ -149,7 +157,7 @@ def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]
             if other is not None:
                 merge(one, other)
                 todo.append(one)
-    while len(alive) > 1:
+    while len(alive) > 1 and time.perf_counter() < deadline:
         reached = [next(iter(alive))]
         weight = dict(flow[reached[0]])
         while len(reached) < len(alive):
@@ -170,8 +178,12 @@ def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]
     return groups
 
 
-def prove(costs: Numbers, successor: Indices, relaxation: Relaxation, seconds: float = np.inf) -> tuple[Indices, bool]:
+def prove(
+    costs: Numbers, successor: Indices, relaxation: Relaxation, seconds: float = np.inf, nodes: int | None = None
+) -> tuple[Indices, bool]:
     """Return a shortest tour (n,) and True, or the best known and False where `seconds` did not suffice.
+
+    Or `nodes`, of each of at most that many integer programs.
 
     Steps whose excess is more than the tour is above the bound are in no shorter tour. On the others an integer
     program is solved, again with more groups whenever its answer falls into cycles.
@@ -184,15 +196,20 @@ def prove(costs: Numbers, successor: Indices, relaxation: Relaxation, seconds: f
     whole = np.issubdtype(costs.dtype, np.integer)
     slack = shortest - prices.bound + (1 if whole else 1e-9 * abs(shortest))
     tail, head = np.nonzero((prices.excess <= slack) & (costs < costs[0, 0]))
-    while time.perf_counter() < deadline:
+    programs = 0
+    while time.perf_counter() < deadline and (nodes is None or programs < nodes):
+        programs += 1
+        options: Any = {"time_limit": min(max(0.01, deadline - time.perf_counter()), 1e9), "mip_rel_gap": 0.0}
+        if nodes is not None:
+            options["node_limit"] = nodes
         rows, out = _degrees(size, tail, head), _leaving(groups, tail, head)
-        rules = [LinearConstraint(rows, 1, 1), LinearConstraint(out, 1, np.inf)]
-        answer = milp(
+        rules = [optimize.LinearConstraint(rows, 1, 1), optimize.LinearConstraint(out, 1, np.inf)]
+        answer = optimize.milp(
             costs[tail, head].astype(np.float64),
             integrality=np.ones(len(tail), np.int64),
-            bounds=Bounds(0, 1),
+            bounds=optimize.Bounds(0, 1),
             constraints=rules,
-            options={"time_limit": min(max(0.01, deadline - time.perf_counter()), 1e9), "mip_rel_gap": 0.0},
+            options=options,
         )
         if answer.status == 2:  # no tour is left: the known one is shortest
             return successor, True
@@ -213,14 +230,14 @@ def _solve(
     """Solve the linear program on some steps: (how much of each, prices of leaving and entering, tolls), or None."""
     size = groups.shape[1]
     out: Any = -_leaving(groups, tail, head)
-    answer = linprog(
+    answer = optimize.linprog(
         costs.astype(np.float64),
         A_eq=_degrees(size, tail, head),
         b_eq=np.ones(2 * size),
         A_ub=out,
         b_ub=-np.ones(len(groups)),
         method="highs-ds",
-        options={"time_limit": min(seconds, 1e9)},
+        options={"time_limit": min(max(0.01, seconds), 1e9)},
     )
     if answer.status != 0:
         return None

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..later import optimize
+
 Numbers = NDArray[Any]
 """Costs: int64, or float64."""
 Indices = NDArray[np.int64]
@@ -53,11 +55,9 @@ def assignment(costs: Numbers, barrier: Any) -> tuple[Indices, Prices] | None:
 
     At these prices no step costs less than nothing beyond them, and the steps of the assignment cost nothing.
     """
-    from scipy.optimize import linear_sum_assignment
-
     size = len(costs)
     try:
-        chosen = linear_sum_assignment(np.where(costs >= barrier, np.inf, costs))[1]
+        chosen = optimize.linear_sum_assignment(np.where(costs >= barrier, np.inf, costs))[1]
     except ValueError:  # every assignment takes a forbidden step
         return None
     successor = chosen.astype(np.int64)

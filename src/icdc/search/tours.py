@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .tour_moves import Queue, Tour, descend, kicks
+from .compiled import fast_here
+from .side_by_side import run_all
+from .tour_moves import Queue, Tour, descend, kicks, wake
 from .tour_prices import Indices, Numbers, Prices, assignment, patched, with_barriers
 
 DEPTH = 3
@@ -25,8 +27,14 @@ SLACK = (0.5, 0.1, 0.0)
 """By how many average steps a tour may be longer than the best to be carried on; one after the other."""
 SMALLEST = 8
 """Cities from which on kicks are made; a descent is all there is below."""
+PATIENCE = 60
+"""Kicks for every city without a shorter tour after which the search goes on from a tour further away."""
+SHAKEN = 8
+"""One kick for so many cities then leads there, whatever it costs."""
 CHUNK = 300
-"""Kicks between two looks at the clock, and with one slack."""
+"""Kicks with one slack."""
+CITIES = 50
+"""Cities looked at, or exchanges made, between two looks at the clock where nothing is compiled."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +107,17 @@ def survey(costs: Numbers, prices: Prices, width: int = 10, turns: bool | None =
     return Terrain(costs, gains, near, bool(turns), tolerance)
 
 
-def improve(terrain: Terrain, successor: Indices, depth: int = DEPTH) -> Indices:
+def improve(terrain: Terrain, successor: Indices, depth: int = DEPTH, *, seconds: float | None = None) -> Indices:
     """Return a tour (n,) no longer than `successor` that no exchange of segments within the terrain shortens.
+
+    Or the best reached within `seconds`.
 
     Exchanges: any two neighbouring segments change places, with two of the three new steps among `near`; where
     segments turn, a segment met backwards, its first new step among `near`.
     """
+    deadline = np.inf if seconds is None else time.perf_counter() + seconds
     tour = _walked(terrain, successor)
-    while _descended(terrain, tour, depth) > terrain.tolerance:
+    while _descended(terrain, tour, depth, deadline) > terrain.tolerance and time.perf_counter() < deadline:
         pass
     return _shorter(terrain.costs, tour.order, successor)
 
@@ -120,33 +131,89 @@ def iterate(
     seconds: float | None = None,
     target: float | None = None,
     depth: int = DEPTH,
+    threads: int = 1,
 ) -> Indices:
     """Iterated local search: kick, repair, keep what is not much worse; return the best tour (n,) met.
 
     It ends after `iterations` kicks, `seconds`, or with a tour of at most `target`, whichever is first; without
-    `seconds` the same seed gives the same tour. No interpreter lock is held: threads with other seeds run beside.
+    `seconds` the same seed and threads give the same tour. `threads` searches run side by side, each with a seed of
+    its own.
     """
-    if iterations is None and seconds is None:
-        raise ValueError("iterate needs a number of iterations or of seconds")
-    deadline = np.inf if seconds is None else time.perf_counter() + seconds
-    tour = _walked(terrain, successor)
-    _descended(terrain, tour, depth)
-    best, standing, size = tour.order.copy(), np.zeros(2, tour.leave.dtype), len(successor)
-    if size < SMALLEST:
-        return _shorter(terrain.costs, best, successor)
-    state = np.array([1 + seed % 2147483645])
-    first = length(terrain.costs, _shorter(terrain.costs, best, successor))
-    left, turn, kind = iterations, 0, tour.leave.dtype.type
-    while (left is None or left > 0) and time.perf_counter() < deadline:
-        if target is not None and first - standing[1] <= target:
-            break
-        count = CHUNK if left is None else min(CHUNK, left)
-        slack = kind(SLACK[turn % len(SLACK)] * abs(float(first)) / size)
-        reach = min(REACH, size // 4)
-        kicks(tour, best, standing, state, count, reach, slack, depth, terrain.tolerance, terrain.turns)
-        turn += 1
-        left = None if left is None else left - count
-    return _shorter(terrain.costs, best, successor)
+    begun = time.perf_counter()
+    until = np.inf if seconds is None else begun + seconds
+    searches = [Kicks(terrain, successor, seed + 7919 * number, target, depth, until) for number in range(threads)]
+    left = None if seconds is None else max(0.0, until - time.perf_counter())
+    run_all(searches, iterations, left, time.perf_counter)
+    tours = [_shorter(terrain.costs, search.best, successor) for search in searches]
+    return min(tours, key=lambda tour: float(length(terrain.costs, tour)))
+
+
+class Kicks:
+    """An iterated local search that can be stopped and continued, on one thread.
+
+    It stays near the best tour until nothing shorter has come for a while; then it is shaken off that tour, and what it
+    finds from there is measured against where that began, until again nothing comes.
+
+    best : (n,) the cities of the best tour met, in visiting order.
+    shortest : its length.
+    """
+
+    def __init__(
+        self, terrain: Terrain, successor: Indices, seed: int, target: float | None, depth: int, until: float
+    ) -> None:
+        self.terrain, self.depth, self.target = terrain, depth, target
+        self.tour = _walked(terrain, successor)
+        gained = _descended(terrain, self.tour, depth, until)
+        self.best, self.nearby = self.tour.order.copy(), self.tour.order.copy()
+        self.first = length(terrain.costs, successor) - gained
+        self.shortest = float(self.first)
+        self.standing = np.zeros(2, self.tour.leave.dtype)
+        self.state = np.array([1 + seed % 2147483645])
+        # kicks, how many had been made at the last gain, and how much was gained by then
+        self.made, self.last, self.gained = 0, 0, self.standing[1].copy()
+
+    @property
+    def done(self) -> bool:
+        """Whether the tour is as short as it is meant to be, or too small to be kicked."""
+        short = self.target is not None and self.shortest <= self.target
+        return short or len(self.best) < SMALLEST
+
+    def run(self, steps: int) -> None:
+        """Make `steps` more kicks, or fewer if the tour is short enough."""
+        size, kind = len(self.best), self.tour.leave.dtype.type
+        while steps > 0 and not self.done:
+            count = min(steps, CHUNK - self.made % CHUNK)
+            slack = kind(SLACK[self.made // CHUNK % len(SLACK)] * abs(float(self.first)) / size)
+            self._kick(count, slack)
+            self.made += count
+            steps -= count
+            if (now := float(self.first - self.standing[1])) < self.shortest:
+                self.shortest = now
+                self.best[:] = self.nearby
+            if self.made % CHUNK:
+                continue  # whether it goes on nearby must not depend on where it was stopped and continued
+            if self.standing[1] > self.gained:
+                self.gained, self.last = self.standing[1].copy(), self.made
+            elif self.made - self.last >= PATIENCE * size:
+                self._shake()
+
+    def _kick(self, count: int, slack: Any) -> None:
+        kicks(
+            self.tour, self.nearby, self.standing, self.state, count, min(REACH, len(self.best) // 4), slack,
+            self.depth, self.terrain.tolerance, self.terrain.turns,
+        )  # fmt: skip
+
+    def _shake(self) -> None:
+        """Begin again near the best tour."""
+        found = tour_of(self.best)
+        self.tour = _walked(self.terrain, found)
+        self.standing[:] = 0
+        enough = self.tour.leave.dtype.type(4 * abs(float(self.first)) + 1)
+        self._kick(max(1, len(self.best) // SHAKEN), enough)
+        self.first = self.tour.leave.dtype.type(length(self.terrain.costs, found)) - self.standing[0]
+        self.nearby[:] = self.tour.order
+        self.standing[:] = 0
+        self.last, self.gained = self.made, self.standing[1].copy()
 
 
 def length(costs: Numbers, successor: Indices) -> Any:
@@ -154,17 +221,22 @@ def length(costs: Numbers, successor: Indices) -> Any:
     return costs[np.arange(len(costs)), successor].sum()
 
 
-def _descended(terrain: Terrain, tour: Tour, depth: int) -> Any:
-    """Look at every city until none gains; change the tour and return the gain."""
+def _descended(terrain: Terrain, tour: Tour, depth: int, deadline: float = np.inf) -> Any:
+    """Look at every city until none gains, or until the deadline; change the tour and return the gain."""
     size = len(tour.order)
     total = terrain.gains.dtype.type(0)
     if size < 4:  # two segments cannot change places
         return total
-    queue = Queue(np.append(tour.order, 0), np.ones(size, np.int64), np.array([0, size]))
-    journal = np.empty((1000, 6), np.int64)
-    while queue.ends[0] != queue.ends[1]:
-        gained, _ = descend(tour, queue, journal, 0, depth, terrain.tolerance, terrain.turns)
-        total += gained
+    waiting = tour.order.copy()
+    queue = Queue(np.empty(size + 1, np.int64), np.zeros(size, np.int64), np.zeros(2, np.int64))
+    at_once = fast_here() or deadline == np.inf
+    piece, journal = (size, np.empty((1000, 6), np.int64)) if at_once else (CITIES, np.empty((CITIES, 6), np.int64))
+    for begin in range(0, size, piece):
+        for city in waiting[begin : begin + piece].tolist():
+            wake.plain(queue, city)
+        while queue.ends[0] != queue.ends[1] and time.perf_counter() < deadline:
+            gained, _ = descend(tour, queue, journal, 0, depth, terrain.tolerance, terrain.turns)
+            total += gained
     return total
 
 
@@ -179,8 +251,14 @@ def _walked(terrain: Terrain, successor: Indices) -> Tour:
     return Tour(terrain.gains, terrain.near, np.array(order), position, leave)
 
 
+def tour_of(order: Indices) -> Indices:
+    """Return the successors (n,) of cities in visiting order (n,)."""
+    successor = np.empty_like(order)
+    successor[order] = np.roll(order, -1)
+    return successor
+
+
 def _shorter(costs: Numbers, order: Indices, given: Indices) -> Indices:
     """Return the successors (n,) of a tour, or the given ones where that tour is not shorter."""
-    found = np.empty_like(order)
-    found[order] = np.roll(order, -1)
+    found = tour_of(order)
     return found if length(costs, found) < length(costs, given) else given.copy()

@@ -3,6 +3,8 @@
 What a solution looks like in words is the problem's own affair (`Problem.describe_solution`).
 """
 
+import html
+import io
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -11,20 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
+from ..errors import visible
 from ..problems.contract import Problem
+from ..problems.forbidden import why_impossible
 from ..problems.instance import Instance
-from ..problems.text import number
+from ..problems.text import number, wrapped
 from .verify import Verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answer:
     """A verified solution of one instance, and how it was made.
 
     choice : (rows,) int64, the column of each row.
+    samples : tries that were made: fewer than were asked for where a limit or Ctrl-C came before. Of the default
+        solver, the most that the network made at a time; 0 where it had no turn within the limit.
     seconds : time spent on the batch it was solved in, shared equally.
     solver, model : who made it; the model is None for solvers that have none.
     interrupted : whether the search was stopped before it was done.
+    found_by : what found it: the solver, or a part of it ("construction", "search", "exact", "network",
+        "network + search"); "start" where nothing better than the given start was found.
     """
 
     instance: Instance
@@ -36,6 +44,7 @@ class Answer:
     solver: str
     model: str | None
     interrupted: bool = False
+    found_by: str | None = None
 
     @property
     def problem(self) -> Problem:
@@ -68,6 +77,13 @@ class Answer:
         return self.verdict.optimal
 
     @property
+    def reason(self) -> str | None:
+        """Why there is no feasible answer, where forbidden pairs are the reason; None for feasible ones."""
+        if self.feasible or self.instance.forbidden is None:
+            return None
+        return why_impossible(self.instance) or "every solution that was found uses a forbidden pair"
+
+    @property
     def solution(self) -> list[int]:
         """The solution as people write it: cities in visiting order, or the machine of each job; from 0."""
         return self.problem.solution(self.choice)
@@ -75,14 +91,37 @@ class Answer:
     def __str__(self) -> str:
         return text(self)
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether everything about two answers is the same, the instance and its numbers too."""
+        if not isinstance(other, Answer):
+            return NotImplemented
+        mine, theirs = vars(self) | {"choice": None}, vars(other) | {"choice": None}
+        return mine == theirs and np.array_equal(self.choice, other.choice)
+
+    def __hash__(self) -> int:
+        return hash((self.instance, self.objective, self.choice.tobytes(), self.solver, self.seed))
+
+    def _repr_html_(self) -> str:
+        """Return the text with the picture below it, for notebooks."""
+        words = f"<pre>{html.escape(text(self))}</pre>"
+        if not self.feasible:
+            return words
+        buffer = io.StringIO()
+        figure = self.problem.draw_solution(self.instance, self.choice, self.bound)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        picture = buffer.getvalue()
+        return f'{words}<div style="max-width: 48em">{picture[picture.index("<svg") :]}</div>'
+
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `--json` prints, keys in their documented order."""
         return {
             "problem": self.problem.name,
             "instance": self.instance.name,
+            "understood": self.instance.understood,
             "objective": self.objective,
-            "solution": self.solution,
+            "solution": self.solution if self.choice.min() >= 0 else None,
             "feasible": self.feasible,
+            **({} if self.reason is None else {"reason": self.reason}),
             "bound": self.bound,
             "gap": self.gap,
             "samples": self.samples,
@@ -90,6 +129,7 @@ class Answer:
             "seed": self.seed,
             "solver": self.solver,
             "model": self.model,
+            "found_by": self.found_by,
             "version": __version__,
         }
 
@@ -102,15 +142,25 @@ def json_line(answer: Answer) -> str:
 def text(answer: Answer) -> str:
     """Return an answer as a few lines for reading."""
     by = answer.solver + (f" ({answer.model})" if answer.model else "")
-    tries = f"{answer.samples} samples, " if answer.samples > 1 else ""
+    part = answer.found_by not in (None, answer.solver)
+    # samples are the network's: an answer that was found without it says nothing of them
+    tries = f"{answer.samples} samples, " if answer.samples > 1 and (answer.model or not part) else ""
+    found = f"found by {answer.found_by}, " if part else ""
     problem, instance = answer.problem, answer.instance
     subject = problem.describe_size(problem.size(instance.batch()))
-    lines = problem.describe_solution(instance, answer.choice)
+    if answer.reason is None:
+        lines = problem.describe_solution(instance, answer.choice)
+    else:
+        lines = [f"  {answer.reason}"]
+    # the sizes alone are in the heading already
+    said = instance.understood if instance.understood is not None and ";" in instance.understood else None
+    understood = [] if said is None else wrapped("  read as ", visible(said))
     return "\n".join(
         [
-            f"{instance.name}: {subject}, {verdict_text(answer.verdict, instance)}",
+            f"{visible(instance.name)}: {subject}, {verdict_text(answer.verdict, instance)}",
+            *understood,
             *lines,
-            f"  {by}, {tries}seed {answer.seed}, {answer.seconds:.2f} s",
+            f"  {by}, {found}{tries}seed {answer.seed}, {answer.seconds:.2f} s",
         ]
     )
 

@@ -2,18 +2,19 @@
 
 import json
 import math
-import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, UsageError
+from ..io.appending import LockedFile
 from ..io.solutions import choice_of
+from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
 from .answer import Answer, json_line
 from .path import Job
-from .verify import judge
+from .verify import Verdict, judge
 
 Line = dict[str, Any]
 
@@ -22,7 +23,7 @@ class AnswersFile:
     """Answers on disk.
 
     Every call of `append` is on the disk when it returns, so a kill loses at most the answers that were being
-    written; a line it cut short is removed when the file is taken up again.
+    written; a line it cut short is removed when the file is taken up again. One process at a time has the file.
 
     Parameters
     ----------
@@ -40,25 +41,35 @@ class AnswersFile:
         self.path = path
         self.before, self.taken_up = 0, False
         self.lines: dict[int, Line] = {}
-        if path.exists() and path.stat().st_size and not resume:
+        self._file = LockedFile(path)
+        if self._file.size and not resume:
+            self._file.close()
             raise UsageError(f"{path} holds answers already; go on with --resume, or choose another --out")
 
-    def take_up(self, instances: Sequence[Instance], jobs: Sequence[Job]) -> set[int]:
+    def take_up(self, instances: Sequence[Instance], jobs: Sequence[Job], limited: bool = False) -> set[int]:
         """Read the answers on file, check each against its instance, and return the places that have one.
 
         A file has answers of one run only: solver, model, samples and seed of every line must be those of the jobs.
+        Where time is `limited`, an answer may have had fewer samples than were asked for.
         """
         run = _run_of(jobs)
         waiting: dict[str, deque[int]] = {}
+        answered: dict[str, int] = {}
         for place, instance in enumerate(instances):
             waiting.setdefault(instance.name, deque()).append(place)
         for number, line in enumerate(self._lines(), 1):
             where = f"{self.path}: line {number}"
-            places = waiting.get(str(line.get("instance")))
+            name = str(line.get("instance"))
+            places = waiting.get(name)
+            if places is None:
+                raise InputError(f"{where} answers '{name}', which is not among these instances")
             if not places:
-                raise InputError(f"{where} answers '{line.get('instance')}', which is not among these instances")
+                raise InputError(f"{where} answers '{name}' again, as line {answered[name]} does: remove one of them")
+            answered[name] = number
             for key, value in run.items():
-                if line.get(key) != value:
+                used = line.get(key)
+                cut_short = limited and key == "samples" and type(used) is int and 0 <= used < value
+                if used != value and not cut_short and not (key == "model" and used is None):  # it may have needed none
                     raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")
             place = places.popleft()
             _check(line, instances[place], where)
@@ -69,14 +80,12 @@ class AnswersFile:
     def append(self, answers: Mapping[int, Answer]) -> None:
         """Add answers, by place, at the end, and see them onto the disk."""
         text = "".join(json_line(answer) + "\n" for answer in answers.values())
-        try:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        self._file.append(text)
         self.lines.update({place: answer.as_dict() for place, answer in answers.items()})
+
+    def close(self) -> None:
+        """Let go of the file, so that others may take it."""
+        self._file.close()
 
     def summary(self, count: int) -> str:
         """Say in a line how many of so many instances are answered, and how well."""
@@ -89,17 +98,8 @@ class AnswersFile:
 
     def _lines(self) -> list[Line]:
         """Read the lines; a last one without an end was cut short, and goes, in the file too."""
-        if not self.path.exists():
-            return []
-        try:
-            content = self.path.read_bytes()
-            whole = content[: content.rfind(b"\n") + 1]
-            if len(whole) < len(content):
-                os.truncate(self.path, len(whole))
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be taken up again ({error.strerror or error})") from None
         lines = []
-        for number, text in enumerate(whole.splitlines(), 1):
+        for number, text in enumerate(self._file.read().split(b"\n")[:-1], 1):
             try:
                 line = json.loads(text)
             except ValueError:
@@ -115,9 +115,9 @@ def _run_of(jobs: Sequence[Job]) -> Line:
     if not jobs:
         return {}
     plan = jobs[0].plan
-    models = {job.plan.solver.model_name for job in jobs}
+    models = {job.plan.solver.model_name for job in jobs}  # None: whichever suits an instance, or none
     run = {"solver": plan.solver.name, "samples": plan.samples, "seed": plan.seed}
-    return run | ({"model": models.pop()} if len(models) == 1 else {})
+    return run | ({"model": models.pop()} if len(models) == 1 and None not in models else {})
 
 
 def _check(line: Line, instance: Instance, where: str) -> None:
@@ -137,5 +137,18 @@ def _check(line: Line, instance: Instance, where: str) -> None:
     except InputError:
         raise changed from None
     feasible, cost = judge(instance.problem, instance.batch(), choice[None])
-    if not feasible[0] or not math.isclose(cost[0], objective, rel_tol=1e-9):
+    if (
+        not feasible[0]
+        or forbidden_pair(instance, choice) is not None
+        or not math.isclose(cost[0], objective, rel_tol=1e-9)
+    ):
         raise changed
+    bound, gap = line.get("bound"), line.get("gap")
+    if not all(value is None or (type(value) in (int, float) and math.isfinite(value)) for value in (bound, gap)):
+        raise changed
+    # what is said about the optimum must agree with itself: the gap follows from the two others
+    wanted = Verdict(True, objective, bound).gap
+    if (wanted is None) != (gap is None) or (gap is not None and not math.isclose(wanted or 0.0, gap, rel_tol=1e-6)):
+        raise InputError(f"{where}: objective, bound and gap of {instance.name} contradict each other: one was changed")
+    if bound is not None and bound > objective + 1e-9 * max(1.0, abs(objective)):
+        raise InputError(f"{where}: the bound of {instance.name} is above its objective: one of them was changed")

@@ -1,22 +1,32 @@
 """`icdc.solve` and `icdc.solve_many`: instances from Python, answered like files on the command line."""
 
+from __future__ import annotations
+
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import options as checks
 from ..errors import InfeasibleError, InputError, UsageError
-from ..models.catalogue import card_of
-from ..models.diffusion import Model
+from ..io.objects import instances_from
+from ..io.reading import DEFAULTS, ReadOptions
 from ..problems.contract import Problem
+from ..problems.forbidden import forbidden_pair, pair_text
 from ..problems.instance import Instance
-from ..problems.registry import BUILT_IN, get_problem, problem_of_file, problems_of_matrix
+from ..problems.registry import get_problem, problem_of_file
 from .answer import Answer
 from .path import Observer, solve_instances
 from .registry import make_solver
 from .solver import Improvement, SolveCallback, Solver
+
+if TYPE_CHECKING:
+    from ..models.diffusion import Model
 
 
 class UnfamiliarWarning(UserWarning):
@@ -34,32 +44,44 @@ def solve(
     time_limit: float | None = None,
     start: Sequence[int] | None = None,
     callback: SolveCallback | None = None,
+    forbidden: Literal["nan"] | None = None,
+    reading: ReadOptions | None = None,
     **options: Any,
 ) -> Answer:
     """Solve one instance and return a checked answer with a lower bound.
 
     Parameters
     ----------
-    instance : a matrix (nested lists or an array), a mapping of the problem's named arrays, or an `Instance`.
+    instance : a matrix (nested lists, an array, a pandas or polars frame), a mapping of the problem's named arrays, an
+        `Instance`, or the path of a file with one. None and inf in a matrix are forbidden pairs.
     problem : a name such as "atsp" or "pmsp", or a `Problem`; a matrix that is not square is "pmsp" by itself, and
         a model brings its own.
     model : a `Model`, the name of a shipped one, or a file's path; by default the shipped one for the nearest size.
-    solver : another solver: its name, such as "cpsat" or "ga:iterations=500", or a `Solver`.
-    samples : tries; the best solution of all of them is the answer. By default 32 for the learned solver, else 1.
-    time_limit : seconds; the search goes on until then, or until the bound is met.
+    solver : another solver: its name, such as "network", "search" or "ga:iterations=500", or a `Solver`. By default
+        search, proofs and the network work together.
+    samples : tries of the network; by default 32. For solvers without one, tries that the best is taken of, 1.
+    time_limit : seconds; the search goes on until then, or until the bound is met. Without one the effort is fixed.
     start : a solution to begin with, as `Answer.solution` writes it; the answer is never worse.
-    callback : told of every improvement; return True to stop.
+    callback : told of every improvement (`Improvement`: seconds, cost, choice, and with several instances the places of
+        those it is about); return True to stop.
+    forbidden : "nan" if NaN marks a forbidden pair; otherwise it is refused.
+    reading : answers to what a file or a frame may leave open, such as ReadOptions(metric="euclidean").
     options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
     starts = None if start is None else [start]
-    (answer,) = _solve([instance], problem, model, solver, samples, seed, time_limit, starts, callback, options)
+    answers = _solve(
+        [instance], problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading
+    )
+    if len(answers) != 1:
+        raise UsageError(f"{instance} holds {len(answers)} instances; solve_many answers them all")
+    (answer,) = answers
     if not answer.feasible:
-        raise InfeasibleError("no feasible solution was found")
+        raise InfeasibleError(answer.reason or "no feasible solution was found")
     return answer
 
 
 def solve_many(
-    instances: Iterable[Any],
+    instances: Iterable[Any] | str | Path,
     *,
     problem: str | Problem | None = None,
     model: Model | str | None = None,
@@ -69,14 +91,20 @@ def solve_many(
     time_limit: float | None = None,
     starts: Sequence[Sequence[int]] | None = None,
     callback: SolveCallback | None = None,
+    forbidden: Literal["nan"] | None = None,
+    reading: ReadOptions | None = None,
     **options: Any,
 ) -> list[Answer]:
     """Solve instances of any sizes, equal ones together, and return a checked answer for each, in their order.
 
     An instance for which nothing feasible was found has an answer that says so. `time_limit` is for all of them
-    together; `starts` has a solution for each; the other parameters are those of `solve`.
+    together; `starts` has a solution for each; the other parameters are those of `solve`. A path, alone or among the
+    instances, stands for all instances of its file.
     """
-    return _solve(instances, problem, model, solver, samples, seed, time_limit, starts, callback, options)
+    return _solve(
+        [instances] if isinstance(instances, str | Path) else instances,
+        problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading,
+    )  # fmt: skip
 
 
 def _solve(
@@ -90,16 +118,24 @@ def _solve(
     starts: Sequence[Sequence[int]] | None,
     callback: SolveCallback | None,
     options: Mapping[str, Any],
+    forbidden: Literal["nan"] | None,
+    reading: ReadOptions | None,
 ) -> list[Answer]:
     """Do what `solve` and `solve_many` promise; warnings point to who called them."""
-    if samples is not None and samples < 1:
-        raise UsageError(f"at least one sample is needed, got {samples}")
-    if time_limit is not None and not time_limit > 0:
-        raise UsageError(f"the time limit must be more than 0 seconds, got {time_limit:g}")
+    time_limit = checks.optional(checks.seconds, time_limit)
+    samples = None if samples is None else checks.samples(samples, time_limit)
+    seed = checks.seed(seed)
+    if callback is not None and not callable(callback):
+        raise UsageError(f"the callback must be callable, got {type(callback).__name__}")
     chosen = _solver_of(solver, model, options)
+    if forbidden not in (None, "nan"):
+        raise UsageError(f"forbidden must be 'nan' or nothing, got {forbidden!r}")
+    read = replace(reading or ReadOptions(), nan_forbidden=forbidden == "nan" or (reading or DEFAULTS).nan_forbidden)
+    asked = _problem_of(problem, model)
     found = [
-        _instance_of(instance, problem, model, f"instance {number}" if number else "instance")
+        one
         for number, instance in enumerate(instances)
+        for one in instances_from(instance, asked, f"instance {number}" if number else "instance", read)
     ]
     if starts is not None and len(starts) != len(found):
         raise UsageError(f"there are {len(starts)} starts for {len(found)} instances")
@@ -135,6 +171,11 @@ class _Caller(Observer):
 
 def _solver_of(solver: Solver | str | None, model: Model | str | None, options: Mapping[str, Any]) -> Solver:
     """Return the solver that is meant, with its options."""
+    checks.of_kind(solver, Solver | str | None, "the solver")
+    if not (model is None or isinstance(model, str | os.PathLike)):
+        from ..models.diffusion import Model
+
+        checks.of_kind(model, Model | str | os.PathLike | None, "the model")
     if isinstance(solver, Solver):
         if options or model is not None:
             raise UsageError("a model and options belong to a solver that is made here; this one is made already")
@@ -143,54 +184,28 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
     return make_solver(solver or "icdc", **given)
 
 
-def _instance_of(instance: Any, problem: str | Problem | None, model: Model | str | None, name: str) -> Instance:
-    """Return what was given as a checked instance."""
-    if isinstance(instance, Instance):
-        asked = get_problem(problem) if isinstance(problem, str) else problem
-        if asked is not None and type(asked) is not type(instance.problem):
-            raise UsageError(f"{instance.name} is an instance of '{instance.problem.name}', not of '{asked.name}'")
-        return instance
-    chosen = _problem_of(instance, problem, model)
-    named = instance if isinstance(instance, Mapping) else {chosen.arrays[0]: instance}
-    missing = [array for array in chosen.arrays if array not in named]
-    if missing:
-        raise UsageError(f"an instance of '{chosen.name}' needs the array '{missing[0]}'")
-    arrays = chosen.check({array: _array(named[array], array)[None] for array in chosen.arrays})
-    return Instance(name, chosen, {array: values[0] for array, values in arrays.items()})
-
-
-def _array(values: Any, name: str) -> NDArray[Any]:
-    """Return nested lists as an array, or say which row does not fit."""
-    try:
-        return np.asarray(values)
-    except ValueError:
-        lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in values]
-        row = next((row for row, length in enumerate(lengths, 1) if length != lengths[0]), 1)
-        raise InputError(
-            f"'{name}' must be a matrix: row {row} has {lengths[row - 1]} entries where row 1 has {lengths[0]}"
-        ) from None
-
-
 def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     """Return a solution to begin from as a choice (rows,)."""
     choice = instance.problem.choice(list(solution))
     rows = instance.problem.shape(instance.problem.size(instance.batch()))[0]
     if choice.shape != (rows,):
         raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")
+    if (pair := forbidden_pair(instance, choice)) is not None:
+        raise InputError(f"the start of {instance.name} uses a forbidden pair: {pair_text(instance, pair)}")
     return choice
 
 
-def _problem_of(instance: Any, problem: str | Problem | None, model: Model | str | None) -> Problem:
-    """Return the problem that is meant, or ask for it."""
+def _problem_of(problem: str | Problem | None, model: Model | str | None) -> Problem | None:
+    """Return the problem that is asked for, if one is: by its own name, or by the model's."""
+    checks.of_kind(problem, Problem | str | None, "the problem")
     if isinstance(problem, Problem):
         return problem
     if problem is not None:
         return get_problem(problem)
-    if isinstance(model, Model):
+    if model is not None and not isinstance(model, str | os.PathLike):
         return model.problem
     if model is not None:
+        from ..models.catalogue import card_of
+
         return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
-    fitting = [] if isinstance(instance, Mapping) else problems_of_matrix(_array(instance, "the instance").shape)
-    if len(fitting) == 1:
-        return fitting[0]()
-    raise UsageError(f"say which problem this is: problem={', '.join(map(repr, BUILT_IN))}, or one of your own")
+    return None

@@ -1,4 +1,4 @@
-"""The learned solver: a diffusion model, chosen for the instances, and how its trajectories run."""
+"""The network alone: a diffusion model, chosen for the instances, and how its trajectories run."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, Unpack, get_type_hints
@@ -10,7 +10,7 @@ from ..models.catalogue import default_for, reason_without_model
 from ..models.diffusion import Model, shared
 from ..problems.contract import Arrays, Problem, Size
 from ..problems.registry import problem_path
-from .search import Search, Trace, default_chunk
+from .search import Search, Trace, default_chunk, found_by
 from .solver import Abilities, Found, Request, Solver
 
 LARGEST_BATCH = 256
@@ -34,8 +34,8 @@ class DiffusionSolver(Solver):
     changes : fields of `SamplingOptions` to change, such as steps=10, whatever the card advises.
     """
 
-    name: ClassVar[str] = "icdc"
-    abilities: ClassVar[Abilities] = Abilities(start=True, callback=True, samples=True, device=True, trace=True)
+    name: ClassVar[str] = "network"
+    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True)
     default_samples: ClassVar[int] = 32
 
     model: Model | str | None
@@ -81,7 +81,8 @@ class DiffusionSolver(Solver):
         options = self.options_for(model, request.size, request.samples)
         chunk = self.chunk or default_chunk(model, request.shape, options.decodes)
         found = Search(request, model, options, self.refine, self.refine_steps, chunk, self.trace).run()
-        return found._replace(model=model.name)
+        by = found_by(options)
+        return found._replace(model=model.name, found_by=[by] * request.count)
 
     def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         if self.model is not None:

@@ -5,17 +5,18 @@ Instances are cut into jobs, those of one problem, size and kind of number toget
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.contract import Arrays, Problem
+from ..problems.forbidden import highest_cost, why_impossible
 from ..problems.instance import Instance
 from .answer import Answer
-from .solver import Improvement, Solver
-from .verify import lower_bounds
+from .solver import Improvement, SolveCallback, Solver, at_once
+from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:
     from .answers_file import AnswersFile
@@ -29,7 +30,7 @@ class Observer:
         """Hear something that whoever asked should know, such as that instances are new to the model."""
 
     def begin(self, job: "Job", bound: NDArray[np.float64]) -> None:
-        """Hear that a job begins, and the lower bounds (count,) of its instances; −inf where there is none."""
+        """Hear that a job begins, and the lower bounds (count,) known before it; −inf where there is none."""
 
     def improved(self, improvement: Improvement) -> bool | None:
         """Hear of an improvement; returning True ends the search of the job once every instance has an answer."""
@@ -105,7 +106,7 @@ def solve_instances(
     if file is None:
         yield from in_order(answers_of(jobs))
         return
-    known = file.take_up(instances, jobs)
+    known = file.take_up(instances, jobs, time_limit is not None)
     # a job is done whole or not at all, so that a batch that was stopped ends like one that was not
     for fresh in answers_of([job for job in jobs if not known >= set(job.places)]):
         if any(answer.interrupted for answer in fresh.values()):
@@ -167,31 +168,88 @@ def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answ
 
     After Ctrl-C only for those that have one, and they say so.
     """
-    problem, arrays, plan = job.problem, job.arrays, job.plan
     begun = time.perf_counter()
-    bound = lower_bounds(problem, arrays)
-    observer.begin(job, bound)
-    left = None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - begun))
-    results = plan.solver.solve(
-        problem,
-        arrays,
-        samples=plan.samples,
-        seed=plan.seed,
-        time_limit=left,
-        start=job.start,
-        bound=bound,
-        callback=observer.improved,
-    )
+    impossible = _without_solution(job)
+    if len(impossible) == len(job.places):
+        return impossible
+    if impossible:
+        rest = _job_of(job, [place for place in job.places if place not in impossible])
+        return impossible | do(rest, time_limit, observer)
+    problem, arrays, plan = job.problem, job.arrays, job.plan
+    try:
+        if plan.solver.abilities.bound:
+            bound = np.full(len(job.places), -np.inf)
+        else:
+            bound = lower_bounds(problem, arrays)
+        highest = np.array([highest_cost(instance) for instance in job.instances], dtype=np.float64)
+        observer.begin(job, np.where(bound <= highest, bound, -np.inf))
+        left = None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - begun))
+        results = plan.solver.solve(
+            problem,
+            arrays,
+            samples=plan.samples,
+            seed=plan.seed,
+            time_limit=left,
+            start=job.start,
+            bound=None if plan.solver.abilities.bound else bound,
+            callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
+        )
+    except KeyboardInterrupt:  # before the solver had begun; while it searches, it sees to that itself
+        results = at_once(problem, arrays, job.start)
     seconds = (time.perf_counter() - begun) / len(job.places)
-    rows = zip(job.places, job.instances, results.choice, results.verdicts(), strict=True)
+    judged = [
+        permitted(verdict, instance, choice)
+        for instance, choice, verdict in zip(job.instances, results.choice, results.verdicts(), strict=True)
+    ]
+    rows = zip(job.places, job.instances, results.choice, judged, results.found_by, strict=True)
     return {
         place: Answer(
-            instance, choice, verdict, plan.samples, seconds, plan.seed, plan.solver.name, results.model,
-            interrupted=results.interrupted,
+            instance, choice, verdict, plan.samples if results.samples is None else results.samples, seconds,
+            plan.seed, plan.solver.name, results.model,
+            interrupted=results.interrupted, found_by=found_by,
         )
-        for place, instance, choice, verdict in rows
+        for place, instance, choice, verdict, found_by in rows
         if verdict.feasible or not results.interrupted
     }  # fmt: skip
+
+
+def _without_solution(job: Job) -> dict[int, Answer]:
+    """Return the answers for instances of a job whose forbidden pairs leave no solution."""
+    plan, answers = job.plan, {}
+    for place, instance in zip(job.places, job.instances, strict=True):
+        if why_impossible(instance) is not None:
+            nothing = np.full(job.problem.shape(job.problem.size(instance.batch()))[0], -1)
+            verdict = Verdict(False, None, None)
+            name, model = plan.solver.name, plan.solver.model_name
+            answers[place] = Answer(instance, nothing, verdict, plan.samples, 0.0, plan.seed, name, model)
+    return answers
+
+
+def _job_of(job: Job, places: Sequence[int]) -> Job:
+    """Return the part of a job at some of its places."""
+    kept = [number for number, place in enumerate(job.places) if place in set(places)]
+    start = None if job.start is None else job.start[kept]
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start)
+
+
+def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) -> SolveCallback:
+    """Return a callback that never hears of a number that stands in for a forbidden pair: it is told infinity.
+
+    highest : (count,), what permitted solutions cost at most; infinite where all pairs are permitted.
+    """
+    if np.isinf(highest).all():
+        return callback
+
+    def told(improvement: Improvement) -> bool | None:
+        cost = np.where(improvement.cost <= highest, improvement.cost, np.inf)
+        return callback(Improvement(improvement.seconds, cost, improvement.choice))
+
+    return told
+
+
+def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
+    """Return a callback that hears, too, where in the input the instances of a job are."""
+    return lambda improvement: callback(replace(improvement, places=tuple(job.places)))
 
 
 def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:

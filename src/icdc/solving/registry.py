@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
+from ..options import of_kind
 from ..problems.registry import import_class
 from .solver import Solver
 
@@ -24,7 +25,8 @@ PYTHON_ONLY = frozenset(["sampling", "trace"])
 """Options that no text can hold."""
 
 SOLVERS: dict[str, Entry] = {
-    "icdc": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model"),
+    "icdc": Entry("icdc.solving.anytime:AnytimeSolver", "any", "search, proofs and network together: the default"),
+    "network": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model alone"),
     "matnet": Entry("icdc.baselines.matnet:MatNetSolver", "any trained", "MatNet, a learned pointer network"),
     "search": Entry("icdc.baselines.search:ClassicalSearch", "pmsp, tours", "prices, local search and proofs"),
     "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
@@ -62,6 +64,8 @@ def make_solver(spec: str, **options: Any) -> Solver:
     """
     name, rest = _split(spec)
     cls = solver_class(spec)
+    if not rest and not options:
+        return cls()  # some solvers would import much only to list their options
     known = cls.options()
     written = {key: kind for key, kind in known.items() if key not in PYTHON_ONLY}
     for part in filter(None, rest.split(",")):
@@ -71,8 +75,10 @@ def make_solver(spec: str, **options: Any) -> Solver:
         _reject_unknown(name, key, written)
         if key not in options:
             options[key] = _read(name, key, text, known[key])
-    for key in options:
+    for key, value in options.items():
         _reject_unknown(name, key, known)
+        if key not in PYTHON_ONLY:
+            of_kind(value, known[key], f"option '{key}' of solver '{name}'")
     return cls(**options)
 
 

@@ -5,9 +5,11 @@ answer does not depend on what else is in the batch, on the size of a chunk, or 
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -21,6 +23,7 @@ from ..models.diffusion import Model
 from ..problems.contract import to_tensors
 from ..problems.task import Task
 from .solver import Found, Improvement, Request, fingerprints
+from .threads import own_threads
 from .verify import judge, lower_bounds, meets
 
 Trace = Callable[[Step], bool | None]
@@ -38,6 +41,17 @@ REFINE_LEVELS = (0.7, 0.5, 0.85)
 """Noise levels that rounds of refinement take in turn, in units of T."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
+
+
+@dataclass
+class Part:
+    """A range of instances as the network sees them, and how many turns they have had."""
+
+    chunk: slice
+    task: Task
+    predict: Predict
+    keys: Tensor
+    turns: int = 0
 
 
 @dataclass
@@ -67,8 +81,9 @@ class Search:
         self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
         self.cost = np.full(request.count, np.inf)
         self.bound = np.full(request.count, -np.inf)
-        on_cpu = self.model.device.type == "cpu"
-        self.threads = torch.get_num_threads() if on_cpu and self.trace is None else 1
+        self.proposal, self.proposal_cost = self.choice.copy(), self.cost.copy()  # the best since somebody took them
+        self.tried = np.zeros(request.count, dtype=np.int64)
+        self.threads = 1
         self.began = time.perf_counter()
 
     def run(self) -> Found:
@@ -84,7 +99,7 @@ class Search:
         interrupted = False
         try:
             with torch.inference_mode():
-                for chunk, chunks_left in self._chunks():
+                for chunk, chunks_left in self.chunks():
                     deadline = None
                     if request.time_limit is not None:
                         now = time.perf_counter()
@@ -94,11 +109,14 @@ class Search:
                         break
         except KeyboardInterrupt:
             if not np.isfinite(self.cost).any():
-                raise
+                raise  # whoever called has an answer for that
             interrupted = True
-        return Found(self.choice, time.perf_counter() - self.began, self.bound, interrupted=interrupted)
+        seconds = time.perf_counter() - self.began
+        # with restarts there may be more than were asked for, after Ctrl-C and at a limit fewer
+        made = min(self.request.samples, int(self.tried.min(initial=self.request.samples)))
+        return Found(self.choice, seconds, self.bound, interrupted=interrupted, samples=max(1, made))
 
-    def _chunks(self) -> Iterator[tuple[slice, int]]:
+    def chunks(self) -> Iterator[tuple[slice, int]]:
         """Yield ranges of instances that fit together, with how many ranges are left."""
         together = max(1, self.chunk // self.request.samples)
         begins = range(0, self.request.count, together)
@@ -107,38 +125,54 @@ class Search:
 
     def _solve_chunk(self, chunk: slice, deadline: float | None) -> None:
         """Sample, then refine; with a deadline, go on until it, or until every bound is met."""
-        device = self.model.device
-        part = {name: array[chunk] for name, array in self.request.arrays.items()}
-        content = torch.from_numpy(fingerprints(part)).to(device)
-        keys = fold(root_key(self.request.seed, device), content)
-        noise = Noise(fold(keys, 0))
-        task = Task(self.request.problem, to_tensors(part, device), only_feasible=True)
-        predict = self.model.predict(self.model.encode(task.features(), noise), task.density)
-        self._sample(chunk, task, predict, fold(keys, 1), deadline)
-        rounds = 0
-        while not self.stopped and (rounds < self.refine_rounds if deadline is None else True):
+        part = self.encoded(chunk)
+        self.turn(part, deadline)
+        while not self.stopped and (part.turns <= self.refine_rounds if deadline is None else True):
             if deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk)):
                 break
-            rounds += 1
-            key = fold(keys, 1 + rounds)
-            if deadline is not None and rounds % RESTART_EVERY == 0:
-                self._sample(chunk, task, predict, key, deadline)
-            else:
-                level = REFINE_LEVELS[(rounds - 1) % len(REFINE_LEVELS)]
-                self._refine(chunk, task, predict, key, level, deadline)
+            self.turn(part, deadline)
 
-    def _sample(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> None:
+    def encoded(self, chunk: slice) -> "Part":
+        """Return a range of instances as the network sees them, ready for its first turn."""
+        device = self.model.device
+        arrays = {name: array[chunk] for name, array in self.request.arrays.items()}
+        content = torch.from_numpy(fingerprints(arrays)).to(device)
+        keys = fold(root_key(self.request.seed, device), content)
+        noise = Noise(fold(keys, 0))
+        instances = to_tensors(arrays, device)
+        features = self.model.features(instances)
+        task = Task(self.request.problem, instances, only_feasible=True, candidates=features.candidates)
+        predict = self.model.predict(self.model.encode(features, noise), task.density)
+        return Part(chunk, task, predict, keys)
+
+    def turn(self, part: "Part", deadline: float | None) -> int:
+        """Let trajectories run: the first time new ones, then from the incumbents noised again.
+
+        With a deadline there are new ones every so often. Returns how many each instance got.
+        """
+        number, part.turns = part.turns, part.turns + 1
+        keys = fold(part.keys, 1 + number)
+        with own_threads() as allowed:
+            self.threads = allowed if self.model.device.type == "cpu" and self.trace is None else 1
+            if number == 0 or (deadline is not None and number % RESTART_EVERY == 0):
+                made = self._sample(part.chunk, part.task, part.predict, keys, deadline)
+                self.tried[part.chunk] += made
+                return made
+            level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
+            return self._refine(part.chunk, part.task, part.predict, keys, level, deadline)
+
+    def _sample(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> int:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             watch = self._watch(deadline, chunk, task)
             return generate(predict, task, self.model.diffusion, noise, self.options, callback=watch).best()
 
-        self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, chunk, task, keys, deadline)
 
     def _refine(
         self, chunk: slice, task: Task, predict: Predict, keys: Tensor, level: float, deadline: float | None
-    ) -> None:
+    ) -> int:
         """Noise the incumbents of this moment again and denoise them, `samples` times each."""
         device, steps = self.model.device, self.refine_steps
         choice = torch.from_numpy(self.choice[chunk]).clamp_min(0).to(device)  # any, where there is no answer yet
@@ -150,7 +184,7 @@ class Search:
                 level=level, steps=steps,
             )  # fmt: skip
 
-        self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, chunk, task, keys, deadline)
 
     def _run_all(
         self,
@@ -159,38 +193,42 @@ class Search:
         task: Task,
         keys: Tensor,
         deadline: float | None,
-    ) -> None:
+    ) -> int:
         """Run all trajectories, group after group, or on a CPU a group on every core; keep what is better.
 
         Side by side, cores never wait for each other inside an operation. Groups that have not begun when the
-        search ends are left out, except the first: there is always an answer.
+        search ends are left out, except the first: there is always an answer. Returns how many each instance got.
         """
-        groups = list(self._trajectories(task, keys))
+        groups = enumerate(self._trajectories(task, keys))  # made when they are needed: there may be any number
 
-        def one(index: int) -> tuple[Tensor, Tensor] | None:
+        def one(index: int, group: Noise) -> tuple[Tensor, Tensor, int] | None:
             late = deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk))
             if index and (self.stopped or self.abandoned or late):
                 return None
             with torch.inference_mode():
-                return run(groups[index])
+                return *run(group), len(group.keys)
 
-        if self.threads == 1 or len(groups) == 1:
-            for index in range(len(groups)):
-                if (made := one(index)) is not None:
-                    self._take(chunk, *made)
-            return
-        try:
+        tried = 0
+        if self.threads == 1 or self.request.samples == 1:
+            for index, group in groups:
+                if (made := one(index, group)) is None:
+                    break
+                self._take(chunk, *made[:2])
+                tried += made[2]
+        else:
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                futures = [pool.submit(one, index) for index in range(len(groups))]
                 try:
-                    for future in futures:  # in their order, so that equal costs are settled the same way
-                        if (made := future.result()) is not None:
-                            self._take(chunk, *made)
+                    waiting = deque(pool.submit(one, *group) for group in islice(groups, 2 * self.threads))
+                    while waiting:  # in their order, so that equal costs are settled the same way
+                        made = waiting.popleft().result()
+                        waiting.extend(pool.submit(one, *group) for group in islice(groups, made is not None))
+                        if made is not None:
+                            self._take(chunk, *made[:2])
+                            tried += made[2]
                 except BaseException:
                     self.abandoned = True  # the threads stop at their next step
                     raise
-        finally:
-            torch.set_num_threads(self.threads)
+        return tried // task.batch
 
     def _trajectories(self, task: Task, keys: Tensor) -> Iterator[Noise]:
         """Yield the noise of `samples` trajectories for every instance, numbered, in groups that fit."""
@@ -222,15 +260,25 @@ class Search:
             self._take_locked(chunk, cost.double().cpu().numpy(), choice.cpu().numpy())
 
     def _take_locked(self, chunk: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
+        closer = new_cost < self.proposal_cost[chunk]
+        self.proposal_cost[chunk] = np.where(closer, new_cost, self.proposal_cost[chunk])
+        self.proposal[chunk] = np.where(closer[:, None], new_choice, self.proposal[chunk])
         better = new_cost < self.cost[chunk]
         self.cost[chunk] = np.where(better, new_cost, self.cost[chunk])
         self.choice[chunk] = np.where(better[:, None], new_choice, self.choice[chunk])
         if better.any():
             seconds = time.perf_counter() - self.began
-            self.stopped |= self.request.tell(Improvement(seconds, self.cost.copy(), self.choice.copy()))
+            by = [found_by(self.options)] * self.request.count
+            told = Improvement(seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), by)
+            self.stopped |= self.request.tell(told)
 
     def _proven(self, chunk: slice) -> bool:
         return bool(meets(self.cost[chunk], self.bound[chunk]).all())
+
+
+def found_by(options: SamplingOptions) -> str:
+    """Return what finds the solutions of trajectories: the network, or it and the local search inside its chain."""
+    return "network + search" if options.improve_rounds else "network"
 
 
 def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device: str | None = None) -> int:
@@ -240,8 +288,12 @@ def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device
     """
     network, (rows, columns) = model.config.network, shape
     width = network.edge_width if network.denoiser == "edge" else network.width
+    kept = columns
+    if model.priced and (candidates := network.candidates_of(rows, columns)):
+        # every edge has the key and the value of its column beside it, and is sorted in every decode
+        kept, width = candidates, width + 2 * network.width
     if (device or model.device.type) == "cuda":
-        state, decoded = rows * columns * width * 2, rows * decodes * 8
+        state, decoded = rows * kept * width * 2, rows * decodes * (8 if kept == columns else 8 * columns)
         return max(1, min(GPU_CHUNK_BYTES // state, GPU_DECODES_BYTES // decoded))
-    state, decoded = rows * columns * width * 4, rows * columns * decodes * 4
+    state, decoded = rows * kept * width * 4, rows * columns * decodes * 4
     return max(1, min(CPU_CHUNK_BYTES // state, CPU_DECODES_BYTES // decoded))

@@ -8,15 +8,17 @@ once, exactly, keeps a given start where nothing better was found, and says what
 import hashlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import options
 from ..errors import InputError, UsageError
 from ..problems.contract import Arrays, Problem, Size
+from .first import first_choice
 from .verify import Verdict, judge, meets, verdicts
 
 
@@ -24,29 +26,36 @@ from .verify import Verdict, judge, meets, verdicts
 class Abilities:
     """What a solver can make use of.
 
-    start : it begins from given solutions.
-    callback : it tells of improvements while it searches.
     samples : more samples make better answers; without it every number of samples is as good as one.
     device : it can run on a GPU.
-    proof : it can prove an answer optimal.
+    bound : it works out lower bounds at least as good as the problem's own, which is then not asked for them.
     trace : it can show the steps of its search, to animate them.
     """
 
-    start: bool = False
-    callback: bool = False
     samples: bool = False
     device: bool = False
-    proof: bool = False
+    bound: bool = False
     trace: bool = False
 
 
 @dataclass(frozen=True)
 class Improvement:
-    """What a callback is told: seconds since the start, and the best cost and choice of every instance so far."""
+    """What a callback is told.
+
+    seconds : since the start.
+    cost, choice : (count,) and (count, rows), the best of every instance so far; infinite where there is none.
+    bound : (count,), the proven lower bounds known so far; −inf where there is none.
+    found_by : what found the best of every instance; see `Found`.
+    places : where these instances are among those that were given to `solve_many`, counted from 0; () where a solver is
+        called by itself.
+    """
 
     seconds: float
     cost: NDArray[np.float64]
     choice: NDArray[np.int64]
+    bound: NDArray[np.float64] | None = None
+    found_by: Sequence[str] | None = None
+    places: tuple[int, ...] = ()
 
 
 SolveCallback = Callable[[Improvement], bool | None]
@@ -64,6 +73,7 @@ class Request:
     start : (count, rows), feasible solutions to begin from.
     bound : (count,), proven lower bounds that are known already; −inf where none is.
     callback : told of every improvement.
+    solver : the name of who is asked, for improvements that do not say what found them.
     """
 
     problem: Problem
@@ -74,6 +84,7 @@ class Request:
     start: NDArray[np.int64] | None = None
     bound: NDArray[np.float64] | None = None
     callback: SolveCallback | None = None
+    solver: str = ""
     last: Improvement | None = field(default=None, init=False)
     """The last improvement that was told, for when the search is interrupted."""
 
@@ -93,7 +104,12 @@ class Request:
         return self.problem.shape(self.size)
 
     def tell(self, improvement: Improvement) -> bool:
-        """Pass an improvement on; return whether the search should end."""
+        """Pass an improvement on, complete; return whether the search should end."""
+        if improvement.bound is None:
+            bound = np.full(self.count, -np.inf) if self.bound is None else self.bound
+            improvement = replace(improvement, bound=bound)
+        if improvement.found_by is None:
+            improvement = replace(improvement, found_by=[self.solver] * self.count)
         self.last = improvement
         return self.callback is not None and bool(self.callback(improvement))
 
@@ -107,6 +123,8 @@ class Found(NamedTuple):
     proven : (count,) bool, answers it proved optimal; None where it proves none.
     model : the name of the model it used, if any.
     interrupted : whether Ctrl-C ended it early.
+    found_by : what found the answer of every instance, a word or two each; None for the solver itself.
+    samples : tries that were made of each instance, where a limit may have cut them short; None for all.
     """
 
     choice: NDArray[np.int64]
@@ -115,6 +133,8 @@ class Found(NamedTuple):
     proven: NDArray[np.bool_] | None = None
     model: str | None = None
     interrupted: bool = False
+    found_by: Sequence[str] | None = None
+    samples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +150,8 @@ class Results:
     seconds : wall-clock time of the whole batch, loading and compilation excluded.
     model : the model that was used, where there was one.
     interrupted : whether Ctrl-C ended the search early.
+    found_by : what found every answer: the solver, a part of it, or "start" where nothing better was found.
+    samples : tries that were made of each instance; None where all that were asked for were.
     """
 
     choice: NDArray[np.int64]
@@ -140,6 +162,8 @@ class Results:
     seconds: float
     model: str | None = None
     interrupted: bool = False
+    found_by: tuple[str, ...] = ()
+    samples: int | None = None
 
     def __len__(self) -> int:
         return len(self.choice)
@@ -193,23 +217,25 @@ class Solver(ABC):
         callback: SolveCallback | None = None,
     ) -> Results:
         """Answer every instance of `arrays` (leading axis: count) and check the answers; see `Request`."""
-        if samples < 1:
-            raise UsageError(f"at least one sample is needed, got {samples}")
+        time_limit = options.optional(options.seconds, time_limit)
+        samples, seed = options.samples(samples, time_limit), options.seed(seed)
         self._refuse(problem)
-        request = Request(problem, arrays, samples, seed, time_limit, start, bound, callback)
+        request = Request(problem, arrays, samples, seed, time_limit, start, bound, callback, self.name)
         if start is not None:
             check_start(request)
         began = time.perf_counter()
         try:
             found = self.search(request)
         except KeyboardInterrupt:
-            if request.last is not None:
-                choice = np.where(np.isfinite(request.last.cost)[:, None], request.last.choice, -1)
+            seconds, last = time.perf_counter() - began, request.last
+            if last is not None:
+                choice = np.where(np.isfinite(last.cost)[:, None], last.choice, -1)
+                found = Found(choice, seconds, last.bound, interrupted=True, found_by=last.found_by)
             elif request.start is not None:
-                choice = request.start
+                found = Found(request.start, seconds, interrupted=True, found_by=["start"] * request.count, samples=0)
             else:
-                raise
-            found = Found(choice, time.perf_counter() - began, interrupted=True)
+                choice = first_choice(problem, arrays)
+                found = Found(choice, seconds, interrupted=True, found_by=["construction"] * request.count, samples=0)
         return self._checked(request, found)
 
     def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
@@ -254,11 +280,13 @@ class Solver(ABC):
 
     def _checked(self, request: Request, found: Found) -> Results:
         """Check and cost what was found, exactly; keep the start where it is better."""
-        choice = found.choice
+        choice = self._choice_of(request, found)
+        found_by = list(found.found_by or [self.name] * len(choice))
         feasible, cost = judge(request.problem, request.arrays, choice)
         if request.start is not None:
             _, before = judge(request.problem, request.arrays, request.start)
-            kept = ~feasible | (before < cost)
+            kept = ~feasible | (before < cost) | (choice == request.start).all(1)
+            found_by = ["start" if keep else by for keep, by in zip(kept, found_by, strict=True)]
             choice = np.where(kept[:, None], request.start, choice)
             feasible, cost = feasible | kept, np.where(kept, before, cost)
         bound = np.full(len(choice), -np.inf)
@@ -268,8 +296,37 @@ class Solver(ABC):
         claimed = np.zeros(len(choice), dtype=bool) if found.proven is None else found.proven
         proven = feasible & (claimed | meets(cost.astype(np.float64), bound))
         if request.last is None and request.callback is not None and feasible.any():
-            request.tell(Improvement(found.seconds, np.where(feasible, cost.astype(np.float64), np.inf), choice))
-        return Results(choice, feasible, cost, bound, proven, found.seconds, found.model, found.interrupted)
+            known_cost = np.where(feasible, cost.astype(np.float64), np.inf)
+            request.tell(Improvement(found.seconds, known_cost, choice, bound, found_by))
+        return Results(
+            choice, feasible, cost, bound, proven, found.seconds, found.model, found.interrupted, tuple(found_by),
+            found.samples,
+        )  # fmt: skip
+
+    def _choice_of(self, request: Request, found: Found) -> NDArray[np.int64]:
+        """Return the choices of what was found, or say what a solver of one's own got wrong."""
+        if not isinstance(found, Found):
+            raise UsageError(f"the solver '{self.name}' must return a Found, got {type(found).__name__}")
+        wanted = (request.count, request.shape[0])
+        choice = np.asarray(found.choice)
+        if choice.shape != wanted or not np.issubdtype(choice.dtype, np.integer):
+            words = f"{choice.dtype} choices of shape {choice.shape}"
+            raise UsageError(f"the solver '{self.name}' returned {words}, where whole numbers {wanted} are needed")
+        for name in ("bound", "proven"):
+            value = getattr(found, name)
+            if value is not None and np.shape(value) != wanted[:1]:
+                words = f"'{name}' of shape {np.shape(value)}"
+                raise UsageError(f"the solver '{self.name}' returned {words}, where {wanted[:1]} is needed")
+        return choice.astype(np.int64, copy=False)
+
+
+def at_once(problem: Problem, arrays: Arrays, start: NDArray[np.int64] | None = None) -> Results:
+    """Return answers without any search, for when Ctrl-C came before one began: the starts, or what the rule gives."""
+    choice = first_choice(problem, arrays) if start is None else start
+    feasible, cost = judge(problem, arrays, choice)
+    nothing, unproven = np.full(len(choice), -np.inf), np.zeros(len(choice), dtype=bool)
+    found_by = ("construction" if start is None else "start",) * len(choice)
+    return Results(choice, feasible, cost, nothing, unproven, 0.0, None, True, found_by, 0)
 
 
 def check_start(request: Request) -> None:

@@ -1,7 +1,9 @@
 """The last word on an answer: feasible or not, what it costs, how far from optimal it can be.
 
 Nothing here knows how an answer was made. Costs are computed afresh from the instance as it was given, on the
-CPU, in 64-bit integers where the instance holds integers and in float64 otherwise.
+CPU, in 64-bit integers where the instance holds integers and in float64 otherwise: by the problem's own word, or, where
+it promises a `structure`, by what that promise says about its matrix, for which no torch is needed. The conformance kit
+compares the two.
 """
 
 import math
@@ -9,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from ..problems.contract import Arrays, Problem, to_tensors
+from ..later import torch
+from ..problems.contract import Arrays, Problem, Structure, to_tensors
+from ..problems.forbidden import forbidden_pair, highest_cost
+from ..problems.instance import Instance
 
 _SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
@@ -62,6 +66,19 @@ def verify(
     return verdicts(*judge(problem, arrays, choice), best if bound is None else np.fmax(best, bound))
 
 
+def permitted(verdict: Verdict, instance: Instance, choice: NDArray[np.int64]) -> Verdict:
+    """Return a verdict on a choice (rows,) of an instance that may have forbidden pairs: none of them may be used.
+
+    Numbers that stand in for forbidden pairs are larger than any permitted solution, and no bound of anything.
+    """
+    if instance.forbidden is None:
+        return verdict
+    highest = highest_cost(instance)
+    bound = verdict.bound if verdict.bound is not None and verdict.bound <= highest else None
+    feasible = verdict.feasible and forbidden_pair(instance, choice) is None
+    return Verdict(feasible, verdict.objective if feasible else None, bound)
+
+
 def lower_bounds(problem: Problem, arrays: Arrays) -> NDArray[np.float64]:
     """Return the problem's own lower bound of every instance, (count,); −inf where it has none."""
     bound = problem.lower_bound(arrays)
@@ -69,19 +86,43 @@ def lower_bounds(problem: Problem, arrays: Arrays) -> NDArray[np.float64]:
 
 
 def judge(problem: Problem, arrays: Arrays, choice: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Return whether choices (count, rows) are feasible and what they cost, (count,) each, by the problem's own word.
+    """Return whether choices (count, rows) are feasible and what they cost, (count,) each.
 
     Costs are int64 or float64, and mean nothing where a choice is not feasible.
     """
     rows, columns = problem.shape(problem.size(arrays))
     if choice.shape != (len(next(iter(arrays.values()))), rows):
         raise ValueError(f"there are choices of shape {choice.shape} for {rows} rows")
+    costs = None if problem.structure is None else problem.cost_matrix(arrays)
+    if problem.structure is not None and costs is not None:
+        return judge_by_matrix(problem.structure, costs, choice)
     instances = to_tensors(arrays)
     chosen = torch.from_numpy(np.ascontiguousarray(choice, dtype=np.int64))[:, None]
     feasible = problem.feasible(instances, chosen)[:, 0].numpy()
     # an infeasible choice may point outside the matrix; cost it as if it stayed inside, and do not tell
     cost = problem.cost(instances, chosen.clamp(0, columns - 1))[:, 0]
     return feasible, (cost.double() if cost.is_floating_point() else cost).numpy()
+
+
+def judge_by_matrix(
+    structure: Structure, costs: NDArray[Any], choice: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return feasibility and cost (count,) of choices (count, rows) for matrices (count, rows, columns)."""
+    count, rows, columns = costs.shape
+    instance = np.arange(count)
+    feasible = ((choice >= 0) & (choice < columns)).all(1)
+    inside = np.clip(choice, 0, columns - 1)
+    entries = np.take_along_axis(costs, inside[:, :, None], 2)[:, :, 0]
+    if structure == "makespan":
+        loads = np.zeros((count, columns), costs.dtype)
+        np.add.at(loads, (instance[:, None], inside), entries)
+        return feasible, loads.max(1)
+    # walk n steps from city 0: a tour sees every city once and comes home
+    visits, city = np.zeros((count, rows), np.int64), np.zeros(count, np.int64)
+    for _ in range(rows):
+        city = inside[instance, city]
+        visits[instance, city] += 1
+    return feasible & (visits == 1).all(1), entries.sum(1)
 
 
 def verdicts(

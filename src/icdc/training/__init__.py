@@ -1,10 +1,18 @@
-"""Training: Algorithm 1 (`algorithm.py`, its steps in `steps.py`) and all it needs."""
+"""Training: Algorithm 1 (`algorithm.py`, its steps in `steps.py`) and all it needs.
 
-from .algorithm import Trainer
-from .api import load_config, make_trainer, train
-from .config import TrainingConfig
+Names are imported when they are first used; the presets can be listed without torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .presets import parse_override, presets
-from .run import Progress
+
+if TYPE_CHECKING:
+    from .algorithm import Trainer
+    from .api import load_config, make_trainer, train
+    from .config import TrainingConfig
+    from .run import Progress
 
 __all__ = [
     "Progress",
@@ -16,3 +24,18 @@ __all__ = [
     "presets",
     "train",
 ]
+
+_HOMES = {
+    "Progress": "run",
+    "Trainer": "algorithm",
+    "TrainingConfig": "config",
+    "load_config": "api",
+    "make_trainer": "api",
+    "train": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'icdc.training' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -11,6 +11,7 @@ from ..models.diffusion import Model
 from ..problems.contract import Arrays, Problem, Size, to_tensors
 from ..problems.rules import Rule
 from .config import TrainingConfig
+from .fitting import memory_needed
 from .run import REPORT_SECONDS, Callback, TrainingRun
 from .sources import Batch, GivenSet, Source, read_examples
 from .steps import Steps
@@ -45,7 +46,7 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
 
     def round(self, number: int, fraction: float) -> None:
         """Do round `number`, counted from 0, as far into the run as `fraction` says."""
-        config, do = self.config, self.graphs.run
+        config, do = self.config, self.do
         steps = self.steps[self.turns[number % len(self.turns)]]
         self.weights.set_rate(config.optimizer.rate_at(number, fraction))
         do(steps.draw)
@@ -56,7 +57,14 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
             do(steps.improve)
         for _ in range(config.cloning.steps_at(fraction)):
             do(steps.clone)
-        self.weights.update_average(number + 1)
+        self.weights.update_average(number + 1, statistics=not steps.gathers_statistics)
+        if steps.gathers_statistics:
+            do(steps.gather_statistics)
+
+    def memory_needed(self) -> tuple[int, str]:
+        """Return about how many bytes training takes at its peak, and the settings that decide it."""
+        words = "targets.instances, targets.trajectories or cloning.batch"
+        return memory_needed(self.config, self.problem), words
 
     def find_problem(self) -> Problem:
         """Return the problem that is learned."""

@@ -1,14 +1,16 @@
 """`icdc.train`: a model of any method from a preset, a TOML file or a configuration."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..models.base import TrainedModel
+from ..models.base import TrainedModel, pick_device
 from .algorithm import Trainer
 from .config import RunConfig, TrainingConfig
+from .fitting import fit_to_cpu
 from .matnet import MatNetConfig, MatNetTrainer
 from .presets import build_config, read_settings, with_overrides
 from .run import Callback, TrainingRun
@@ -28,6 +30,9 @@ def train(
 ) -> TrainedModel:
     """Train a model and return its averaged weights: a `Model`, or a `MatNet` where that is the configured method.
 
+    Presets are made for a GPU; on a CPU they take smaller batches and fewer steps a round (`CPU_SETTINGS`), except for
+    settings that are given here. Files and configurations are taken as they are.
+
     Parameters
     ----------
     config : the name of a preset, the path of a TOML file, or a configuration.
@@ -36,11 +41,31 @@ def train(
     callback : told every few seconds how it goes; returning True ends the run.
     settings : values to change, such as time_limit=60 or cloning={"batch": 256}; what they do not name stays.
     """
-    config = load_config(config, settings)
+    config, note = settings_for(config, settings, device)
+    if note is not None:
+        logging.getLogger(__name__).info(note)
     trained: TrainedModel = make_trainer(
         config, device=device, out=None if out is None else Path(out), resume=resume
     ).run(callback)
     return trained
+
+
+def settings_for(
+    source: str | RunConfig, overrides: Mapping[str, Any] | None = None, device: str = "auto"
+) -> tuple[RunConfig, str | None]:
+    """Return the configuration to train with on a device, and what a preset leaves out on a CPU, in a line."""
+    config = load_config(source, overrides)
+    if pick_device(device).type != "cpu" or not isinstance(source, str) or source.endswith(".toml"):
+        return config, None
+    return fit_to_cpu(config, kept=_names(overrides or {}))
+
+
+def _names(settings: Mapping[str, Any]) -> set[str]:
+    """Return the settings that nested dictionaries name, such as "cloning.batch"."""
+    names = set()
+    for name, value in settings.items():
+        names |= {f"{name}.{inner}" for inner in _names(value)} if isinstance(value, Mapping) else {name}
+    return names
 
 
 def load_config(source: str | RunConfig, overrides: Mapping[str, Any] | None = None) -> RunConfig:

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..io.files import replacing, write_atomically
 from .config import Config, RunConfig
 from .presets import build_config
 
-STATE, METRICS, MODEL = "state.pt", "metrics.jsonl", "model.safetensors"
-"""The files of a run's folder."""
+STATE, METRICS, MODEL, LOCK = "state.pt", "metrics.jsonl", "model.safetensors", ".lock"
+"""The files of a run's folder; whoever holds the last is training in it."""
 
 
 class Means:
@@ -61,9 +61,12 @@ def load_state(folder: Path, kind: type[Config]) -> tuple[Config, dict[str, Any]
         raise InputError(f"there is no run to resume in {folder}: {path.name} is missing")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a file that is not its own
-        raise InputError(f"{path} is not a readable training state: {error}") from error
-    return build_config(kind, json.loads(state.pop("config"))), state
+        # torch raises many kinds for a file that is not its own, with advice that nobody should follow
+        return build_config(kind, json.loads(state.pop("config"))), state
+    except UsageError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is not a readable training state ({type(error).__name__})") from None
 
 
 class MetricsLog:
@@ -87,10 +90,13 @@ class MetricsLog:
         """Append one line, and see it onto the disk."""
         if self.path is None:
             return
-        with open(self.path, "a") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(self.path, "a") as file:
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from .. import options
 from ..diffusion.sampler import SamplingOptions
 from ..errors import UsageError
 from ..models.diffusion import ModelConfig
@@ -17,7 +18,8 @@ class OptimizerConfig:
 
     learning_rate : its highest value, reached after `warmup_rounds`.
     final_share : what is left of it in the end; 1 for no decay.
-    average : how much of the running average stays in a round.
+    clip : largest norm of a gradient; 0 for no clipping.
+    average : how much of the running average stays in a round; 0 for the weights as they are.
     """
 
     learning_rate: float = 6e-4
@@ -40,6 +42,8 @@ class RunConfig:
 
     method : "icdc", the diffusion model, or "matnet".
     sizes : one a round, in turn; a size that is named several times gets that many turns.
+    families : families of instances that share every round equally, one that is named twice with two shares; none means
+        the problem's own draw.
     init : a model, shipped or a file, whose weights training begins with.
 
     Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
@@ -49,6 +53,7 @@ class RunConfig:
     method: str = "icdc"
     problem: str = "atsp"
     sizes: tuple[tuple[int, ...], ...] = ((20,),)
+    families: tuple[str, ...] = ()
     init: str = ""
     seed: int = 0
     time_limit: float = 300.0
@@ -58,9 +63,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not self.sizes or not all(self.sizes) or min(map(min, self.sizes)) < 1:
             raise UsageError("sizes must name at least one size of positive numbers, for example [[20]]")
-        if self.seed < 0:
-            raise UsageError(f"the seed must not be negative, got {self.seed}")
-        if self.rounds <= 0 and not self.time_limit > 0:
+        options.seed(self.seed)
+        if self.rounds <= 0 and not 0 < self.time_limit < math.inf:
             raise UsageError("give a positive time_limit or a number of rounds")
 
 
@@ -73,6 +77,7 @@ class TargetConfig:
     sampling : how the trajectories run; the best solution they keep is the target.
     refine_rounds, refine_level, refine_steps, refine_decodes : then noise it again to level · T and denoise it.
     from_improvement : make none; every sample of IMPROVEMENT is a target, as in the paper.
+    best_only : of the samples of IMPROVEMENT only the best of each instance.
     examples : supervision: datasets (.npz) with solutions, one for each size. Their instances are learned, and their
         solutions are the targets; trajectories only make drafts, if those are asked for.
     """
@@ -85,6 +90,7 @@ class TargetConfig:
     refine_steps: int = 2
     refine_decodes: int = 8
     from_improvement: bool = False
+    best_only: bool = False
     examples: tuple[str, ...] = ()
 
 
@@ -93,13 +99,18 @@ class MemoryConfig:
     """The replay memory.
 
     rounds : how many rounds of targets it holds.
-    reward_weighted : draw with probability proportional to exp(R), R standardised by the prior's costs.
+    reward_weighted : draw with probability proportional to exp(R), R in standard deviations of random solutions.
     mixture : α, the share of generated solutions; 1 − α are drawn from the prior over feasible solutions.
+    scale_samples : random solutions of each instance that give R its scale; 0 for a formula where there is one (tours),
+        else 256 of them. A scale from few is noise, and exp(R) then weighs a handful of items only.
+    saved : the state on disk holds the memory; without it a resumed run begins with an empty one.
     """
 
     rounds: int = 16
     reward_weighted: bool = False
     mixture: float = 1.0
+    scale_samples: int = 0
+    saved: bool = True
 
     def prior_share(self, generated: int) -> int:
         """Return how many solutions of the prior join `generated` ones of an instance: (1 − α)/α as many."""
@@ -143,6 +154,9 @@ class ImprovementConfig:
     sampling : how its trajectories run, to the last reverse step, where p̂ decodes several times.
     per_trajectory : baseline over the decodes of one trajectory instead of all samples of the instance.
     normalise : divide advantages by the spread of the instance's costs.
+    own_statistics : where the network normalises by batches, those that it generates with are normalised by themselves,
+        as in CLONING. All of such a batch is at one time t, in CLONING at all of them: what the network learned to
+        expect is gone. Otherwise generating takes the running statistics, as solving does later.
     """
 
     weight: float = 0.5
@@ -155,6 +169,7 @@ class ImprovementConfig:
     )
     per_trajectory: bool = True
     normalise: bool = True
+    own_statistics: bool = False
 
     def weight_at(self, fraction: float) -> float:
         """Return the weight of the loss when `fraction` of the run is done."""
@@ -194,16 +209,22 @@ class TrainingConfig(RunConfig):
                 raise UsageError(f"{name} must be at least 1, got {value}")
         if not 0 < self.memory.mixture <= 1:
             raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
+        if self.memory.scale_samples < 0 or self.memory.scale_samples == 1:
+            raise UsageError(f"memory.scale_samples must be 0 or at least 2, got {self.memory.scale_samples}")
+        if targets.best_only and not targets.from_improvement:
+            raise UsageError("targets.best_only needs targets.from_improvement: other targets are the best already")
         if not self.clones and not improvement.weight > 0:
             raise UsageError("nothing to learn from: give cloning.steps_last or improvement.weight")
         if targets.examples and len(targets.examples) != len(self.sizes):
             raise UsageError(f"targets.examples must name one dataset for each of {len(self.sizes)} sizes")
+        if targets.examples and self.families:
+            raise UsageError("targets.examples bring their own instances; leave out families")
         if targets.from_improvement and not improvement.weight > 0:
             raise UsageError("targets.from_improvement needs a positive improvement.weight")
         if targets.from_improvement and (targets.examples or not self.clones or improvement.objective != "last"):
             raise UsageError("targets.from_improvement needs cloning, no examples and improvement.objective last")
         if improvement.weight > 0 and improvement.sampling.order != "rule":
-            raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ exact')
+            raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ known to training')
         if improvement.weight > 0 and improvement.objective == "trajectory" and improvement.sampling.decodes != 1:
             raise UsageError(
                 "improvement.objective trajectory needs sampling.decodes = 1: the best of several has no log p"

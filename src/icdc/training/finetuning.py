@@ -5,22 +5,28 @@ no augmentation: rows and columns may be put in any order, but the network and t
 a permuted instance would teach nothing new.
 """
 
+import json
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .. import options
 from ..errors import InputError, UsageError
-from ..models.base import pick_device
+from ..io.dataset import fingerprint
+from ..io.files import write_atomically
+from ..models.base import own_random_numbers, pick_device
 from ..models.diffusion import Model
 from ..models.familiarity import ranges
 from ..problems.contract import Arrays
 from ..problems.registry import problem_path
 from ..solving import DiffusionSolver
 from .algorithm import Trainer
+from .checkpoint import STATE
 from .config import ImprovementConfig, OptimizerConfig, TrainingConfig
 from .presets import build_config, presets, read_settings
 from .run import Callback
@@ -30,6 +36,8 @@ SAMPLES, STEPS = 4, 10
 MOST_HELD_OUT = {"cpu": 64, "cuda": 1000}
 """The held-out part is at most so large: more would take longer to score than it tells."""
 LEARNING_RATE = 1e-4
+MARK = "mark.json"
+"""The file that says what the unfinished work in a folder is of."""
 COMPILE_FROM = 240.0
 """Seconds of training from which on compiling the network for a GPU, about a minute, pays."""
 
@@ -76,6 +84,7 @@ def finetune(
     device: str = "auto",
     about: dict[str, Any] | None = None,
     callback: Callback | None = None,
+    partial: Path | None = None,
 ) -> Finetuned:
     """Train a model further on instances of one size, without solved examples; the given model stays as it is.
 
@@ -87,7 +96,11 @@ def finetune(
     holdout : share of the instances that is held out to compare on, never trained on.
     about : what the card should say about the instances, such as their file.
     callback : told every few seconds how it goes; returning True ends the training.
+    partial : folder for unfinished work: a call that was stopped, by whatever, goes on there if everything is the same,
+        and ends as if it had not been. Remove it once the model is saved.
     """
+    time_limit, seed = options.seconds(time_limit), options.seed(seed)
+    options.whole(rounds, "rounds")
     count = len(next(iter(arrays.values())))
     if not 0 < holdout < 1:
         raise UsageError(f"the share to hold out must be between 0 and 1, got {holdout:g}")
@@ -100,10 +113,18 @@ def finetune(
 
     def costs(judged: Model) -> NDArray[np.float64]:
         solver = DiffusionSolver(judged, steps=STEPS, device=device)
-        return solver.solve(judged.problem, apart, samples=SAMPLES, seed=seed).cost
+        solved = solver.solve(judged.problem, apart, samples=SAMPLES, seed=seed)
+        if solved.interrupted:
+            raise KeyboardInterrupt
+        return solved.cost
 
     before = costs(model)
-    tuned = train_on(model, own, time_limit=time_limit, rounds=rounds, seed=seed, device=device, callback=callback)
+    asked = {"time_limit": time_limit, "rounds": rounds, "holdout": holdout, "seed": seed}
+    resume = partial is not None and _take_up(partial, _mark(model, arrays, asked))
+    tuned = train_on(
+        model, own, time_limit=time_limit, rounds=rounds, seed=seed, device=device, callback=callback,
+        folder=partial, resume=resume,
+    )  # fmt: skip
     result = Finetuned(tuned, before, costs(tuned))
     record = {
         "base": model.name,
@@ -135,6 +156,8 @@ def train_on(
     seed: int = 0,
     device: str = "auto",
     callback: Callback | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
 ) -> Model:
     """Return a model that begins like `model`, which stays as it is, and is trained on instances of one size.
 
@@ -143,10 +166,13 @@ def train_on(
     arrays : the instances, leading axis count.
     time_limit : seconds of training, set-up not counted.
     rounds : rounds of training instead of seconds, if not 0.
+    folder, resume : where the state of the run is kept, and whether to go on from it.
     """
     config = finetuning_config(model, arrays, pick_device(device), time_limit=time_limit, rounds=rounds, seed=seed)
     compiled = time_limit >= COMPILE_FROM
-    trainer = Trainer(config, device=device, start=model, instances=arrays, compile_network=compiled)
+    trainer = Trainer(
+        config, device=device, start=model, instances=arrays, compile_network=compiled, out=folder, resume=resume
+    )
     trained = trainer.run(callback)
     return _copy(trained, trained.card)
 
@@ -164,6 +190,7 @@ def finetuning_config(
     problem = model.problem
     size = problem.size(arrays)
     rows, columns = problem.shape(size)
+    columns = model.candidates_of(size) or columns  # what the network sees is what takes time
     fitting = [name for name in presets() if name.startswith(f"{problem.name}-")]
     base = build_config(TrainingConfig, read_settings(fitting[0]) if fitting else {})
     if device.type == "cuda":
@@ -190,9 +217,26 @@ def finetuning_config(
     )  # fmt: skip
 
 
+def _mark(model: Model, arrays: Arrays, asked: dict[str, Any]) -> str:
+    """Return what tells one fine-tuning from another: the weights it begins with, the instances, and the options."""
+    weights = {name: tensor.cpu().numpy() for name, tensor in model.network.state_dict().items()}
+    return json.dumps({"weights": fingerprint(weights), "instances": fingerprint(arrays), **asked})
+
+
+def _take_up(folder: Path, mark: str) -> bool:
+    """Tell whether a folder holds unfinished work of this mark; anything else in it makes way for new work."""
+    path = folder / MARK
+    if path.is_file() and (folder / STATE).is_file() and path.read_text() == mark:
+        return True
+    (folder / STATE).unlink(missing_ok=True)
+    write_atomically(path, mark, make_folder=True)
+    return False
+
+
 def _copy(model: Model, card: dict[str, Any]) -> Model:
     """Return a model with the same weights and another card; nothing in it is compiled or shared."""
-    copy = Model(model.problem, model.config, name="finetuned", card=card)
+    with own_random_numbers():
+        copy = Model(model.problem, model.config, name="finetuned", card=card)
     copy.network.load_state_dict(model.network.state_dict())
     copy.network.eval()
     return copy.to(model.device)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ..diffusion.process import Diffusion
 from ..kernels import Noise
-from ..problems.decoding import log_probability
+from ..problems.candidates import Candidates
+from ..problems.decoding import candidates_log_probability, log_probability
 from ..problems.rules import Rule
 
 _SMALLEST = 1e-6
@@ -41,19 +42,36 @@ def prediction_loss(log_odds: Tensor, x0: Tensor) -> Tensor:
 
 
 def constraint_loss(
-    violation: Callable[[Tensor], Tensor], log_odds: Tensor, noise: Noise, temperature: float = 1.0
+    violation: Callable[[Tensor], Tensor],
+    log_odds: Tensor,
+    noise: Noise,
+    candidates: Candidates | None = None,
+    temperature: float = 1.0,
 ) -> Tensor:
     """L_cst, equation 14: C of a Gumbel-softmax sample of X_0, (N,).
 
-    Over two classes the softmax of logits plus Gumbel noise is a sigmoid of the log-odds plus their difference.
+    Over two classes the softmax of logits plus Gumbel noise is a sigmoid of the log-odds plus their difference. With
+    candidates, which log-odds (N, rows, k) are then of, nothing else is chosen.
     """
     shape = log_odds.shape[1:]
     soft = torch.sigmoid((log_odds + noise.gumbel(*shape) - noise.gumbel(*shape)) / temperature)
-    return violation(soft)
+    return violation(soft if candidates is None else candidates.spread(soft))
 
 
-def decoder_loss(rule: Rule, log_odds: Tensor, choice: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
-    """−log p̂(x_0 | x_t), (N,): trains exactly what the decoder uses; not in the paper."""
+def decoder_loss(
+    rule: Rule,
+    log_odds: Tensor,
+    choice: Tensor,
+    first: Tensor,
+    mask: Tensor | None = None,
+    candidates: Candidates | None = None,
+) -> Tensor:
+    """−log p̂(x_0 | x_t), (N,): trains exactly what the decoder uses; not in the paper.
+
+    With candidates, which log-odds (N, rows, k) are then of, for the rows that chose one of them.
+    """
+    if candidates is not None:
+        return -candidates_log_probability(rule, log_odds, choice, candidates, first, mask)
     return -log_probability(rule, log_odds, choice, first, mask)
 
 

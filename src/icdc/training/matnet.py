@@ -15,6 +15,7 @@ from ..models.matnet.model import MatNet
 from ..problems.contract import Size
 from ..problems.task import Task
 from .config import OptimizerConfig, RunConfig
+from .fitting import PEAK
 from .graphs import Step
 from .losses import advantages, improvement_loss
 from .run import REPORT_SECONDS, Callback, SizeSteps, TrainingRun
@@ -53,6 +54,17 @@ class MatNetConfig(RunConfig):
                 raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.rollouts < 0 or self.rollouts == 1:
             raise UsageError("rollouts must be 0 (one from every city) or at least 2: one alone has no baseline")
+
+
+def kept_numbers(network: MatNetNetworkConfig, rows: int, columns: int, rollouts: int, same_items: bool) -> int:
+    """Return about how many numbers the network keeps of one instance and its rollouts until the gradient.
+
+    Counted with `saved_tensors_hooks`; see the test. Where columns are used several times, the decoder keeps what it
+    sees of each, at every step.
+    """
+    encoder = rows * columns * network.heads * (network.mixer_width + 8) + 20 * (rows + columns) * network.width
+    step = 4 * columns * network.heads + (4 if same_items else 4 + 6 * columns) * network.width
+    return network.layers * encoder + rollouts * rows * step
 
 
 class MatNetSteps(SizeSteps):
@@ -112,9 +124,19 @@ class MatNetTrainer(TrainingRun[MatNetConfig, MatNet]):
         self.weights.set_rate(self.config.optimizer.rate_at(number, fraction))
         for step in range(self.config.steps):
             steps = self.steps[(number * self.config.steps + step) % len(self.steps)]
-            self.graphs.run(steps.draw)
-            self.graphs.run(steps.learn)
+            self.do(steps.draw)
+            self.do(steps.learn)
         self.weights.update_average(number + 1)
+
+    def memory_needed(self) -> tuple[int, str]:
+        """Return about how many bytes training takes at its peak, and the settings that decide it."""
+        config, most = self.config, 0
+        for size in config.sizes:
+            rows, columns = self.problem.shape(size)
+            same_items = self.problem.feature_sizes.same_items
+            rollouts = config.rollouts or (rows if same_items else DEFAULT_ROLLOUTS)
+            most = max(most, kept_numbers(config.network, rows, columns, rollouts, same_items))
+        return int(PEAK * 4 * config.batch * most), "batch or rollouts"
 
     def new_model(self) -> MatNet:
         """Return an untrained model."""

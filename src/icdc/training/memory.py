@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..diffusion.sampler import Step
 from ..kernels import Noise
+from ..problems.candidates import Candidates
 from ..problems.contract import Features
 
 
@@ -36,6 +37,7 @@ class Targets:
             "relations": self.features.relations,
             "rows": self.features.rows,
             "columns": self.features.columns,
+            "candidates": None if self.features.candidates is None else self.features.candidates.index,
             "choice": self.choice,
             "reward": self.reward,
             "draft": self.draft,
@@ -57,6 +59,7 @@ class ReplayMemory:
 
     def __init__(self, capacity: int, like: Targets, reward_weighted: bool = False) -> None:
         self.capacity, self.reward_weighted = capacity, reward_weighted
+        self.columns = like.features.shape[1]
         self.rings = {
             name: torch.zeros(capacity, *value.shape[1:], dtype=value.dtype, device=value.device)
             for name, value in like.tensors().items()
@@ -88,21 +91,20 @@ class ReplayMemory:
         else:
             slot = (uniform * self.stored.clamp(max=self.capacity)).long()
         item = {name: ring[slot] for name, ring in self.rings.items()}
-        features = Features(item.pop("relations"), item.pop("rows", None), item.pop("columns", None))
+        index = item.pop("candidates", None)
+        candidates = None if index is None else Candidates(index, self.columns)
+        features = Features(item.pop("relations"), item.pop("rows", None), item.pop("columns", None), candidates)
         return Targets(features, **item)
 
-
-def standardised_rewards(cost: Tensor, random_cost: Tensor) -> Tensor:
-    """Return R of solutions with costs (B, K) on one scale for all instances, (B, K).
-
-    In standard deviations above the mean of random solutions of the same instance, whose costs are (B, M).
-    """
-    mean, spread = random_cost.mean(1, keepdim=True), random_cost.std(1, keepdim=True).clamp_min(1e-9)
-    return (mean - cost) / spread
+    def effective_share(self) -> Tensor:
+        """Return the effective sample size (Σw)² / Σw² of the weights w = exp(R), as a share of what is stored."""
+        reward = self.rings["reward"].double()
+        weight = (reward - reward.max()).exp()
+        return weight.sum().square() / weight.square().sum() / self.stored.clamp(1, self.capacity)
 
 
 class DraftPicker:
-    """Picks, for every trajectory, one of the solutions it decoded and a time to which that was noised.
+    """Picks, for every trajectory, one of the solutions it carried on and a time to which that was noised.
 
     A callback of `generate`. Learning to improve these is learning on what the reverse process really visits.
     """
@@ -114,16 +116,16 @@ class DraftPicker:
         self.time: Tensor | None = None
 
     def __call__(self, step: Step) -> None:
-        if step.decoded is None or step.s == 0:
+        if step.carried is None or step.s == 0:
             return
         self.seen += 1
         # the network is asked for times between s and the one after it, too
         time = step.s - self.noise.integers(max(1, min(step.t - step.s, step.s)))
         if self.choice is None or self.time is None:
-            self.choice, self.time = step.decoded, time
+            self.choice, self.time = step.carried, time
             return
         replaced = self.noise.uniform(1).squeeze(1) * self.seen < 1  # every pass equally likely in the end
-        self.choice = torch.where(replaced[:, None], step.decoded, self.choice)
+        self.choice = torch.where(replaced[:, None], step.carried, self.choice)
         self.time = torch.where(replaced, time, self.time)
 
     def one_each(self, noise: Noise) -> tuple[Tensor, Tensor] | None:

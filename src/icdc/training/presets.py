@@ -5,10 +5,12 @@ import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from ..errors import InputError, UsageError
-from .config import Config
+
+if TYPE_CHECKING:
+    from .config import Config
 
 FOLDER = Path(str(files("icdc") / "training" / "presets"))
 
@@ -26,7 +28,7 @@ def read_settings(source: str, overrides: Mapping[str, Any] | None = None) -> di
     source : the name of a preset, or the path of a file that ends in .toml.
     overrides : see `with_overrides`.
     """
-    return with_overrides(_with_what_it_extends(_path_of(source), []), overrides or {})
+    return with_overrides(_with_what_it_extends(path_of(source), []), overrides or {})
 
 
 def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key.strip(), value
 
 
-def build_config(kind: type[Config], values: Mapping[str, Any]) -> Config:
+def build_config(kind: "type[Config]", values: Mapping[str, Any]) -> "Config":
     """Build the configuration of a method from nested dictionaries; unknown keys and wrong types are errors."""
     config: Config = _build(kind, values, "")
     return config
@@ -65,7 +67,7 @@ def _first_comment(path: Path) -> str:
     return path.read_text().partition("\n")[0].lstrip("# ")
 
 
-def _path_of(source: str, beside: Path | None = None) -> Path:
+def path_of(source: str, beside: Path | None = None) -> Path:
     """Return the file of a preset's name or of a path, which is relative to the folder `beside`."""
     if source.endswith(".toml"):
         return (beside or Path()) / source
@@ -90,7 +92,7 @@ def _with_what_it_extends(path: Path, below: list[Path]) -> dict[str, Any]:
         return values
     if not isinstance(extended, str):
         raise UsageError(f"{path}: 'extends' must be the name of a preset or the path of a .toml file")
-    return _merged(_with_what_it_extends(_path_of(extended, path.parent), [*below, path.resolve()]), values)
+    return _merged(_with_what_it_extends(path_of(extended, path.parent), [*below, path.resolve()]), values)
 
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """A training run, whatever is trained: rounds until a limit, metrics, and a state on disk that survives a kill."""
 
 import ast
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic
 
@@ -13,21 +15,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DivergedError, UsageError
+from ..errors import DivergedError, InputError, UsageError
+from ..io.appending import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
-from ..problems.contract import Problem, Size
+from ..models.familiarity import ranges
+from ..problems.contract import Arrays, Problem, Size
+from ..problems.families import sample_family
 from ..problems.registry import get_problem
-from .checkpoint import MODEL, Means, MetricsLog, load_state, read_means, save_state
+from .checkpoint import LOCK, MODEL, Means, MetricsLog, load_state, read_means, save_state
 from .config import Config
+from .fitting import check_memory
 from .graphs import Graphs, Step, compile_layers
 from .sources import Generated, Source
 from .weights import ModelT, Weights, join_processes
 
 REPORT_SECONDS = 5.0
-CHECKPOINT_SECONDS = 30.0
+FIRST_CHECKPOINT_SECONDS, CHECKPOINT_SECONDS = 4.0, 30.0
+"""Seconds between two states: few at first, when little is lost by writing one, then more."""
 CHECKPOINT_SHARE = 0.05
 """Most of a run's time that goes into writing its state: a large one is written less often."""
+
+_DESCRIBED = 16
+"""Instances of each family and size that the card's description of learned matrices is taken from."""
+_DESCRIBED_CELLS = 2**20
+"""Entries that all of these have at most, where there are several: drawing one of 1,000 cities takes seconds."""
 
 NOT_FOR = (
     "sizes and kinds of matrices it was not trained on, where answers are feasible but further from the optimum; "
@@ -132,6 +144,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         self.device = pick_device(device)
         self.resume, self.capture, self.compile_network = resume, capture, compile_network
         self.rounds_done, self.seconds = 0, 0.0
+        self.clock: Clock | None = None
 
     @abstractmethod
     def run(self, callback: Callback | None = None, every: float = REPORT_SECONDS) -> ModelT:
@@ -149,6 +162,28 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
     def make_steps(self) -> Sequence[SizeSteps]:
         """Return the steps of every size."""
 
+    @abstractmethod
+    def memory_needed(self) -> tuple[int, str]:
+        """Return about how many bytes training takes at its peak, and the settings that decide it, in words."""
+
+    def late(self) -> bool:
+        """Tell whether the time limit is over; asked within rounds, on a CPU, where a step may take seconds."""
+        if self.clock is None or self.config.rounds or self.device.type != "cpu" or self.ranks.world > 1:
+            return False
+        return self.clock.seconds() >= self.config.time_limit
+
+    def do(self, step: Step) -> None:
+        """Do a step of a round, unless the time is over before it or within it."""
+        if self.late():
+            return
+        with contextlib.suppress(TimeIsOver):
+            self.graphs.run(step)
+
+    def between_passes(self) -> None:
+        """Break off a step where the time limit is over; called between passes of the network."""
+        if self.late():
+            raise TimeIsOver
+
     def set_up(self, state: dict[str, Any] | None = None) -> None:
         """Build everything, record the steps, and put a saved state into it."""
         config = self.config
@@ -160,7 +195,10 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             if len(size) != len(self.problem.size_names):
                 words = ", ".join(self.problem.size_names)
                 raise UsageError(f"a size of {self.problem.name} is {words}; got {list(size)}")
+        if self.device.type == "cpu":
+            check_memory(*self.memory_needed())
         self.weights = Weights(self.new_model, config.optimizer, config.seed, self.device, self.ranks)
+        self.weights.between_passes = self.between_passes
         self.begin()
         models: list[Any] = [self.weights.model, self.weights.average]
         if self.compile_network and self.device.type == "cuda":
@@ -189,8 +227,9 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             load_weights(model, self.config.init)
 
     def generator(self, size: Size) -> Source:
-        """Return the problem's own source of instances of a size."""
-        return Generated(self.problem, size, self.weights.noise, self.host_rng(size), self.device)
+        """Return the problem's own source of instances of a size, or that of the families to learn."""
+        rng = self.host_rng(size)
+        return Generated(self.problem, size, self.weights.noise, rng, self.device, self.config.families)
 
     def host_rng(self, size: Size) -> np.random.Generator:
         """Return what instances of a size are drawn with on the host: another stream for each process."""
@@ -207,11 +246,14 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
                 raise UsageError("resuming needs the folder of the run")
             self.config, state = load_state(self.out, type(self.config))
         self.set_up(state)
+        lock = self._lock()
         number = int(state.get("round", 0))
         log = MetricsLog(self.out if self.ranks.leads else None, number if self.resume else None)
-        clock = Clock(float(state.get("seconds", 0.0)))
+        if not self.resume:
+            self._save_state(0, 0.0)  # so that there is something to resume from the first second on
+        self.clock = clock = Clock(float(state.get("seconds", 0.0)))
         now = reported = saved = self._agreed(clock.seconds())
-        pause, stopped = CHECKPOINT_SECONDS, False
+        pause, stopped = min(FIRST_CHECKPOINT_SECONDS, CHECKPOINT_SECONDS), False
         while not stopped and (fraction := self._fraction(number, now)) < 1.0:
             yield number, fraction
             number += 1
@@ -229,8 +271,11 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             if now - saved >= pause:
                 self._save(number, now)
                 saved = clock.seconds()
-                pause = max(CHECKPOINT_SECONDS, (saved - now) / CHECKPOINT_SHARE)
+                pause = max(min(2 * pause, CHECKPOINT_SECONDS), (saved - now) / CHECKPOINT_SHARE)
         self._save(number, clock.seconds())
+        self.clock = None
+        if lock is not None:
+            lock.close()
 
     def result(self) -> ModelT:
         """Return the averaged weights with a card that says how they came about."""
@@ -249,13 +294,35 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             },
             "settings": asdict(self.config),
             "not_for": NOT_FOR,
+            **self.ranges,
             **self.advice(),
         }
         return model
 
     def data(self) -> str:
         """Say what the model learns from."""
-        return f"new instances of {self.config.problem} in every round, from its own generator; no solutions"
+        families = ", ".join(dict.fromkeys(self.config.families))
+        source = f"of the families {families}" if families else "from its own generator"
+        return f"new instances of {self.config.problem} in every round, {source}; no solutions"
+
+    @cached_property
+    def ranges(self) -> dict[str, Any]:
+        """What the card says of the matrices that were learned, where they are not of the problem's own draw."""
+        if not self.config.families:
+            return {}
+        found = [
+            ranges(self.problem, self._described(family, size))
+            for family in dict.fromkeys(self.config.families)
+            for size in dict.fromkeys(self.config.sizes)
+        ]
+        lows_and_highs = {name: ([one[name][0] for one in found], [one[name][1] for one in found]) for name in found[0]}
+        return {"ranges": {name: (min(lows), max(highs)) for name, (lows, highs) in lows_and_highs.items()}}
+
+    def _described(self, family: str, size: Size) -> Arrays:
+        """Return instances that stand for what was learned of a family and a size."""
+        rows, columns = self.problem.shape(size)
+        count = max(1, min(_DESCRIBED, _DESCRIBED_CELLS // (rows * columns)))
+        return sample_family(self.problem, family, count, size, np.random.default_rng(0))
 
     def advice(self) -> dict[str, Any]:
         """Return what the card says about solving; nothing, where the defaults will do."""
@@ -288,6 +355,12 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
     def _save(self, number: int, seconds: float) -> None:
         self._check_weights(number)
         self.rounds_done, self.seconds = number, seconds
+        self._save_state(number, seconds)
+        if self.out is not None and self.ranks.leads:
+            self.result().save(self.out / MODEL)
+
+    def _save_state(self, number: int, seconds: float) -> None:
+        """Write what a resumed run needs, where anything is written at all."""
         if self.out is None or not self.ranks.leads:
             return
         state = {
@@ -298,7 +371,16 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             "generators": [str(steps.source.rng.bit_generator.state) for steps in self.steps],
         }
         save_state(self.out, self.config, state)
-        self.result().save(self.out / MODEL)
+
+    def _lock(self) -> LockedFile | None:
+        """Take the folder for this run alone: two runs in it would overwrite each other."""
+        if self.out is None or not self.ranks.leads:
+            return None
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.out}: cannot be written ({error.strerror or error})") from None
+        return LockedFile(self.out / LOCK)
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Copy a saved state into the tensors the recorded steps already know."""
@@ -307,6 +389,10 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             for name, tensor in steps.kept().items():
                 tensor.copy_(kept[name])
             steps.source.rng.bit_generator.state = ast.literal_eval(generator)
+
+
+class TimeIsOver(Exception):
+    """The time limit was met within a step."""
 
 
 class Clock:

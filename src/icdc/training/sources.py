@@ -5,7 +5,7 @@ neither has the set of somebody who fine-tunes; a set with solutions is what sup
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..io.dataset import read_dataset
 from ..kernels import Noise
 from ..problems.contract import Problem, Size, to_tensors
+from ..problems.families import mix, mix_on_device
 from ..problems.registry import problem_path
 
 EXAMPLES = 128_000
@@ -53,22 +54,39 @@ class Source(ABC):
 
 
 class Generated(Source):
-    """New instances from the problem's own generator: on the device where it has one there, else on the host."""
+    """New instances from the problem's own generator: on the device where it has one there, else on the host.
+
+    families : what is drawn in equal shares instead of the problem's own draw, where any are named.
+    """
 
     def __init__(
-        self, problem: Problem, size: Size, noise: FreshNoise, rng: np.random.Generator, device: torch.device
+        self,
+        problem: Problem,
+        size: Size,
+        noise: FreshNoise,
+        rng: np.random.Generator,
+        device: torch.device,
+        families: Sequence[str] = (),
     ) -> None:
         super().__init__(rng)
         self.problem, self.size, self.noise, self.device = problem, size, noise, device
-        self.on_device = problem.sample_on_device(size, noise(1)) is not None
+        self.families = tuple(families)
+        self.on_device = self._on_device(noise(1)) is not None
 
     def draw(self, count: int) -> Batch:
         """Return `count` new instances."""
         if self.on_device:
-            drawn = self.problem.sample_on_device(self.size, self.noise(count))
+            drawn = self._on_device(self.noise(count))
             assert drawn is not None
             return Batch(drawn)
-        return Batch(to_tensors(self.problem.sample(count, self.size, self.rng), self.device))
+        if not self.families:
+            return Batch(to_tensors(self.problem.sample(count, self.size, self.rng), self.device))
+        return Batch(to_tensors(mix(self.problem, self.families, count, self.size, self.rng), self.device))
+
+    def _on_device(self, noise: Noise) -> dict[str, Tensor] | None:
+        if not self.families:
+            return self.problem.sample_on_device(self.size, noise)
+        return mix_on_device(self.problem, self.families, self.size, noise)
 
 
 class GivenSet(Source):

@@ -4,28 +4,33 @@ Each takes and returns nothing: it reads and writes tensors that stay where they
 host, so that it can be recorded as a CUDA graph or run as it is.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..diffusion.sampler import Predict, generate, refine
+from ..diffusion.sampler import Predict, best_of, generate, refine
+from ..errors import UsageError
 from ..kernels import Noise
 from ..models.diffusion import Model
-from ..problems.contract import Features, Size, one_hot
+from ..problems.contract import Features, Size
 from ..problems.decoding import random_choice
 from ..problems.task import Task
 from .config import TrainingConfig
 from .graphs import Step
 from .losses import advantages, constraint_loss, decoder_loss, improvement_loss, prediction_loss, variational_bound
-from .memory import DraftPicker, ReplayMemory, Targets, standardised_rewards
+from .memory import DraftPicker, ReplayMemory, Targets
 from .policy_gradient import Decision, all_decisions, last_decision
+from .rewards import reward_scale
 from .run import SizeSteps
 from .sources import Source
 from .weights import Weights
 
-METRICS = ("loss", "cost", "target", "improvement")
-"""What steps report: cloning loss, mean cost of generated solutions, of targets, of IMPROVEMENT's samples."""
+METRICS = ("loss", "cost", "target", "improvement", "effective")
+"""What steps report: cloning loss, mean cost of generated solutions, of targets, of IMPROVEMENT's samples, and, where
+rewards weigh, the share of the memory that its effective sample size is."""
 
 
 class Steps(SizeSteps):
@@ -43,18 +48,30 @@ class Steps(SizeSteps):
         self.weights, self.config = weights, config
         self.problem, self.diffusion = weights.model.problem, weights.model.diffusion
         self.rows, self.columns = self.problem.shape(size)
-        self.density = self.problem.density(size)
-        self.batch = config.batch_of(config.cloning.batch, self.rows, self.columns) // weights.ranks.world
+        self.width = weights.model.candidates_of(size) or self.columns
+        self.batch = config.batch_of(config.cloning.batch, self.rows, self.width) // weights.ranks.world
         self.improvement_weight = torch.tensor(config.improvement.weight, device=weights.device)
-        count = config.batch_of(config.targets.instances, self.rows, self.columns) // weights.ranks.world
+        if config.improvement.weight > 0 and self.width < self.columns:
+            raise UsageError(
+                f"IMPROVEMENT needs log p̂, which is not known where only {self.width} of {self.columns} columns are "
+                f"looked at: set improvement.weight = 0, or model.network.dense_up_to to {self.rows} at least"
+            )
+        count = config.batch_of(config.targets.instances, self.rows, self.width) // weights.ranks.world
         super().__init__(source, count, METRICS, weights.device)
-        task = self.task()
-        like = self.targets_of(task, self.features(), self._from_prior(task, weights.noise(self.count), 1))
+        features = self.features()
+        task = self.task(features)
+        self.density = task.density
+        like = self.targets_of(task, features, self._from_prior(task, weights.noise(self.count), 1))
         self.memory = ReplayMemory(self._capacity(), like, config.memory.reward_weighted)
 
     def kept(self) -> dict[str, Tensor]:
         """Return the tensors that a resumed run needs again."""
-        return self.memory.tensors()
+        return self.memory.tensors() if self.config.memory.saved else {}
+
+    def tensors(self) -> list[Tensor]:
+        """Return every tensor that the steps change."""
+        unsaved = [] if self.config.memory.saved else list(self.memory.tensors().values())
+        return [*super().tensors(), *unsaved]
 
     def recordable(self) -> list[Step]:
         """Return the steps that the run takes and that need nothing of the host, in their order."""
@@ -63,13 +80,19 @@ class Steps(SizeSteps):
             self.make_targets: self.config.makes_targets,
             self.improve: self.config.improvement.weight > 0,
             self.clone: self.config.clones,
+            self.gather_statistics: self.gathers_statistics,
         }
         return [step for step, taken in wanted.items() if taken]
 
     @torch.no_grad()
     def make_targets(self) -> None:
         """Store a target for every instance: the best of its trajectories, refined; or the solution it came with."""
-        config, task, features = self.config.targets, self.task(), self.features()
+        with self.generating():
+            self._make_targets()
+
+    def _make_targets(self) -> None:
+        config, features = self.config.targets, self.features()
+        task = self.task(features)
         if self.solutions is not None and not self.config.cloning.drafts:
             self._store(task, features, self.solutions, task.cost(self.solutions))
             return
@@ -93,13 +116,18 @@ class Steps(SizeSteps):
 
     def improve(self) -> None:
         """IMPROVEMENT: sample trajectories to the end, and take a REINFORCE step on what they decided (equation 17)."""
+        with self.generating():
+            self._improve()
+
+    def _improve(self) -> None:
         config, trajectories = self.config.improvement, self.config.targets.trajectories
         # REINFORCE needs samples of p̂: a greedy end is not one
         sampling = replace(config.sampling, greedy_end=False)
         run_to_the_end = last_decision if config.objective == "last" else all_decisions
         noise = self.weights.noise(self.count)
         with torch.no_grad():
-            task, features = self.task(), self.features()
+            features = self.features()
+            task = self.task(features)
             predict = self.predict(features, Noise(noise.keys))
             sampled = run_to_the_end(predict, task, self.diffusion, noise.spawn(trajectories), sampling)
             groups = trajectories if config.objective == "last" and config.per_trajectory else 1
@@ -119,7 +147,11 @@ class Steps(SizeSteps):
             self.metrics.add("cost", sampled.cost.float().mean())
         if self.config.targets.from_improvement:
             with torch.no_grad():
-                self._store(task, features, sampled.choice, sampled.cost)
+                choice, cost = sampled.choice, sampled.cost
+                if self.config.targets.best_only:
+                    choice, lowest = best_of(choice.view(self.count, -1, self.rows), cost)
+                    cost = lowest[:, None]
+                self._store(task, features, choice, cost)
 
     def clone(self) -> None:
         """CLONING: one step of diffusion training on items of the memory."""
@@ -130,42 +162,79 @@ class Steps(SizeSteps):
         self.weights.update(loss)
         self.metrics.add("loss", loss.detach())
 
+    @property
+    def gathers_statistics(self) -> bool:
+        """Tell whether averaged weights, other than the current ones, need statistics of batch normalisation."""
+        averages = self.config.optimizer.average > 0 and self.config.model.network.norm == "batch"
+        return averages and self.config.clones
+
+    @torch.no_grad()
+    def gather_statistics(self) -> None:
+        """Show the averaged weights a batch of CLONING: their own running statistics are what solving needs."""
+        model, noise = self.weights.average, self.weights.noise(self.batch)
+        items = self.memory.draw(noise)
+        times = 1 + noise.integers(self.diffusion.steps)
+        noisy = self.diffusion.q_sample(items.features.marked(items.choice), times, self.density, noise)
+        model.network.train()
+        model.predict(model.encode(items.features, noise), self.density)(noisy, times)
+        model.network.eval()
+
     def clone_loss(self, items: Targets, noise: Noise) -> Tensor:
         """Return L_CLN of a batch of targets (equation 15, with the decoder's loss beside it), a scalar."""
         config = self.config.cloning
-        x0 = one_hot(items.choice, self.columns)
+        features = items.features
+        x0 = features.marked(items.choice)
         t = 1 + noise.integers(self.diffusion.steps)
         from_draft = noise.uniform(1).squeeze(1) < config.drafts
-        noised = torch.where(from_draft[:, None, None], one_hot(items.draft, self.columns), x0)
+        noised = torch.where(from_draft[:, None, None], features.marked(items.draft), x0)
         t = torch.where(from_draft, items.draft_time, t)
         xt = self.diffusion.q_sample(noised, t, self.density, noise)
-        log_odds = self.predict(items.features, noise)(xt, t)
+        log_odds = self.predict(features, noise)(xt, t)
         loss = config.prd * prediction_loss(log_odds, x0)
         if config.vb:
             # a noised draft is no X_t of this X_0, so its posterior says nothing
             bound = variational_bound(self.diffusion, log_odds, x0, xt, t, self.density)
             loss = loss + config.vb * torch.where(from_draft, 0.0, bound)
         if config.cst:
-            loss = loss + config.cst * constraint_loss(self.problem.violation, log_odds, noise)
-        loss = loss / (self.rows * self.columns)
+            loss = loss + config.cst * constraint_loss(self.problem.violation, log_odds, noise, features.candidates)
+        loss = loss / (self.rows * self.width)
         if config.decoder:
             first = noise.integers(self.rows)
-            own = decoder_loss(self.problem.rule, log_odds, items.choice, first, items.mask)
+            own = decoder_loss(self.problem.rule, log_odds, items.choice, first, items.mask, features.candidates)
             loss = loss + config.decoder * own / self.rows
         return loss.mean()
 
-    def task(self) -> Task:
-        """Return the instances at hand, with the pairs that they permit."""
-        return Task(self.problem, self.instances)
+    @contextmanager
+    def generating(self) -> Iterator[None]:
+        """Let batch normalisation, where the network has any, take its running statistics, as solving does.
+
+        Without CLONING nothing but generating could gather them.
+        """
+        network = self.weights.model.network
+        network.train(self.config.improvement.own_statistics or not self.config.clones)
+        try:
+            yield
+        finally:
+            network.train()
+
+    def task(self, features: Features | None = None) -> Task:
+        """Return the instances at hand, with the pairs that they permit and those that their features are of."""
+        return Task(self.problem, self.instances, candidates=None if features is None else features.candidates)
 
     def features(self) -> Features:
         """Return what the network sees of the instances at hand."""
-        return self.problem.features(self.instances)
+        return self.weights.model.features(self.instances)
 
     def predict(self, features: Features, noise: Noise) -> Predict:
         """Encode instances, with identifiers from the noise; return the log-odds of X_0 as a function of (x, t)."""
         model = self.weights.model
-        return model.predict(model.encode(features, noise), self.density)
+        log_odds = model.predict(model.encode(features, noise), self.density)
+
+        def predict(x: Tensor, t: Tensor) -> Tensor:
+            self.weights.between_passes()
+            return log_odds(x, t)
+
+        return predict
 
     def targets_of(
         self,
@@ -193,15 +262,15 @@ class Steps(SizeSteps):
         self.metrics.add("target", cost.amin(1).mean())
         reward = -cost
         if config.reward_weighted or config.mixture < 1:
-            extra = config.prior_share(cost.shape[1])
-            random = self._from_prior(task, self.weights.noise(self.count), max(2, extra))
-            random_cost = task.cost(random).float()
-            reward = standardised_rewards(cost, random_cost)
-            if extra:
-                kept = random.view(self.count, -1, self.rows)[:, :extra].flatten(0, 1)
-                kept_reward = standardised_rewards(random_cost, random_cost)[:, :extra].flatten()
-                self.memory.store(self.targets_of(task, features, kept, kept_reward))
+            scale = reward_scale(task, self.weights.noise(self.count), config.scale_samples)
+            reward = scale.rewards(cost)
+            if extra := config.prior_share(cost.shape[1]):
+                random = self._from_prior(task, self.weights.noise(self.count), extra)
+                random_reward = scale.rewards(task.cost(random).float()).flatten()
+                self.memory.store(self.targets_of(task, features, random, random_reward))
         self.memory.store(self.targets_of(task, features, choice, reward.flatten(), drafts))
+        if config.reward_weighted:
+            self.metrics.add("effective", self.memory.effective_share())
 
     def _from_prior(self, task: Task, noise: Noise, samples: int) -> Tensor:
         """Draw `samples` random feasible solutions of every instance, (B · samples, rows), from q(X_0)."""
@@ -211,6 +280,6 @@ class Steps(SizeSteps):
         """Return how many items a memory of the configured number of rounds holds."""
         config = self.config
         each = 1
-        if config.targets.from_improvement:
+        if config.targets.from_improvement and not config.targets.best_only:
             each = config.targets.trajectories * config.improvement.sampling.decodes
         return config.memory.rounds * self.count * (each + config.memory.prior_share(each))

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..kernels import Noise, fold, root_key
-from ..models.base import TrainedModel
+from ..models.base import TrainedModel, own_random_numbers
 from .config import OptimizerConfig
 
 ModelT = TypeVar("ModelT", bound=TrainedModel)
@@ -77,14 +77,18 @@ class Weights(Generic[ModelT]):
     ----------
     model : what is trained.
     average : the same model with the running average of its weights; this is what a run returns.
+    between_passes : called between passes of the network; may raise to break off a step.
     """
+
+    between_passes: Callable[[], None]
 
     def __init__(
         self, make: Callable[[], ModelT], optimizer: OptimizerConfig, seed: int, device: torch.device, ranks: Ranks
     ) -> None:
         self.settings, self.ranks, self.device = optimizer, ranks, device
-        torch.manual_seed(seed)  # the first weights; all later randomness comes from keys
-        self.model, self.average = make(), make()
+        self.between_passes = lambda: None
+        with own_random_numbers(seed):  # the first weights; all later randomness comes from keys
+            self.model, self.average = make(), make()
         self.average.network.load_state_dict(self.model.network.state_dict())
         self.average.network.requires_grad_(False).eval()
         self.model.network.train()
@@ -116,7 +120,8 @@ class Weights(Generic[ModelT]):
         for part in [loss] if isinstance(loss, Tensor) else loss:
             part.backward()
         self.ranks.average([p.grad for p in self.parameters if p.grad is not None])
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        if self.settings.clip > 0:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         self.optimizer.step()
 
     def set_rate(self, rate: float) -> None:
@@ -127,17 +132,22 @@ class Weights(Generic[ModelT]):
                 group["lr"] = rate
 
     @torch.no_grad()
-    def update_average(self, rounds: int) -> None:
+    def update_average(self, rounds: int, statistics: bool = True) -> None:
         """Move the running average towards the weights; faster at first, so that it forgets the start.
 
+        Parameters
+        ----------
         rounds : how many rounds of the run are done, at least 1.
+        statistics : copy those of batch normalisation. They belong to the weights as they are: averaged weights give
+            other activations, and are of no use with them unless both are nearly the same.
         """
         keep = min(self.settings.average, rounds / (9 + rounds))
         old: list[Tensor] = list(self.average.network.parameters())
         new: list[Tensor] = list(self.model.network.parameters())
         torch._foreach_lerp_(old, new, 1 - keep)
-        for mine, theirs in zip(self.average.network.buffers(), self.model.network.buffers(), strict=True):
-            mine.copy_(theirs)  # statistics of batch normalisation are averages already
+        if statistics:
+            for mine, theirs in zip(self.average.network.buffers(), self.model.network.buffers(), strict=True):
+                mine.copy_(theirs)
 
     @torch.no_grad()
     def finite(self) -> bool:

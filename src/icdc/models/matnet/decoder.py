@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from ...kernels import Noise, split_heads
+from ...kernels import NEVER, Noise, split_heads
 from ...networks.layers import FeedForward
 from ...problems.contract import one_hot
-from ...problems.rules import NEVER, Rule
+from ...problems.rules import Rule
 from .config import MatNetNetworkConfig
 
 USAGE_FEATURES = 6

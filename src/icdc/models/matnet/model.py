@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import InputError
 from ...kernels import Noise
 from ...problems.contract import Features, Problem
 from ...problems.task import Task
 from ..base import TrainedModel, pick_device, set_weights
 from ..catalogue import read_model
+from ..checking import build_checked, build_fitting
 from .config import MatNetNetworkConfig
 from .decoder import Rollouts
 from .network import MatNetEncoding, MatNetNetwork
@@ -74,18 +74,23 @@ class MatNet(TrainedModel):
         return rollouts
 
 
-def matnet_config(values: Mapping[str, Any]) -> MatNetNetworkConfig:
+def matnet_config(values: Any, where: str = "the model") -> MatNetNetworkConfig:
     """Rebuild a configuration from its dictionary; a value unknown to this version is an error."""
-    try:
-        return MatNetNetworkConfig(**values)
-    except TypeError as error:
-        raise InputError(f"the model's configuration does not fit this version of icdc: {error}") from error
+    return build_checked(MatNetNetworkConfig, values, f"the configuration in {where}")
 
 
 def load_matnet(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> MatNet:
     """Load a MatNet by its name or path; see `icdc.load`."""
+    chosen = pick_device(device)
     stored = read_model(name, MatNet.kind, problem)
-    model = MatNet(stored.problem, matnet_config(stored.config), stored.name, stored.card)
-    set_weights(model.network, stored.state, stored.path)
+    config = matnet_config(stored.config, str(stored.path))
+    width = config.width
+    products = [config.layers * width**2, config.feed_forward * width, config.heads * config.mixer_width]
+    products += [config.usage_width]
+    model = build_fitting(
+        lambda: MatNet(stored.problem, config, stored.name, stored.card),
+        config.layers, products, stored.shapes, stored.path,
+    )  # fmt: skip
+    set_weights(model.network, stored.weights(), stored.path)
     model.network.eval()
-    return model.to(pick_device(device))
+    return model.to(chosen)

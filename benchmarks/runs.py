@@ -1,0 +1,133 @@
+"""Single runs of any solver on one instance, watched: how good its best answer was after so many seconds.
+
+Runs go side by side on pairs of cores of their own, and each is written to a CSV file when it ends: a line for every
+limit. What is in the file is not run again.
+"""
+
+import csv
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.pinned import PinnedWorkers
+from icdc.io.standard import STANDARD_SETS, standard_instances
+from icdc.problems.families import sample_family
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import make_solver
+from icdc.solving.solver import Solver
+
+COLUMNS = ("solver", "set", "instance", "seed", "limit", "cost", "proven", "seconds")
+CORES = 2
+"""Of every run."""
+LATE = 30.0
+"""Seconds that a run may be late before it is given up."""
+
+
+class Run(NamedTuple):
+    """A solver on one instance of a standard set, with one seed, judged at some limits in seconds."""
+
+    solver: str
+    set: str
+    instance: int
+    seed: int
+    limits: tuple[float, ...]
+
+
+class Reached(NamedTuple):
+    """The best cost a solver had after `limit` seconds, whether it had proven it, and when its run ended."""
+
+    limit: float
+    cost: float
+    proven: bool
+    seconds: float
+
+
+def run_all(runs: Iterable[Run], out: Path, pairs: int, minutes: float) -> int:
+    """Do the runs that the file lacks, in order, `pairs` at a time, and return how many are left when time is up."""
+    deadline = time.monotonic() + 60.0 * minutes
+    done = {_key(row) for row in read_rows(out)}
+    todo = [run for run in runs if not {(*run[:4], limit) for limit in run.limits} <= done]
+    drawn: dict[str, Any] = {}
+    running: dict[Future[list[Reached]], Run] = {}
+    left = len(todo)
+    with PinnedWorkers(pairs, CORES) as workers:
+        while (todo or running) and time.monotonic() < deadline + LATE:
+            # the next that can end in time; the last ones may be shorter than those before them
+            while len(running) < pairs and (
+                fitting := [r for r in todo if time.monotonic() + max(r.limits) < deadline]
+            ):
+                run = fitting[0]
+                todo.remove(run)
+                if run.set not in drawn:
+                    drawn[run.set] = standard_instances(run.set)
+                one = {name: array[run.instance : run.instance + 1] for name, array in drawn[run.set].items()}
+                running[workers.submit(watched, run.solver, run.set, one, run.limits, run.seed)] = run
+            if not running:
+                break
+            for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
+                run = running.pop(future)
+                about = {"solver": run.solver, "set": run.set, "instance": run.instance, "seed": run.seed}
+                reached = future.result()
+                append_rows(out, COLUMNS, [about | each._asdict() for each in reached])
+                left -= 1
+                words = ", ".join(f"{each.cost:g} at {each.limit:g} s" for each in reached)
+                print(f"{run.solver} {run.set}[{run.instance}]: {words}", file=sys.stderr, flush=True)
+    print(f"{left} runs are left to do" if left else "all runs are done", file=sys.stderr)
+    return left
+
+
+def _key(row: Mapping[str, str]) -> tuple[str, str, int, int, float]:
+    return row["solver"], row["set"], int(row["instance"]), int(row["seed"]), float(row["limit"])
+
+
+def watched(spec: str, name: str, arrays: Any, limits: Sequence[float], seed: int) -> list[Reached]:
+    """Run a solver on one instance of a standard set (leading axis 1) once for each limit, and say how far it came.
+
+    A search shares out the time it is given: what a long one has after a second is not what a short one gives. Time is
+    that of the whole call, after one call on another instance of the size, which loads and compiles.
+    """
+    solver = _ready(spec, name)
+    return [_run(solver, name, arrays, limit, seed) for limit in limits]
+
+
+def _run(solver: Solver, name: str, arrays: Any, limit: float, seed: int) -> Reached:
+    began = time.perf_counter()
+    problem = get_problem(STANDARD_SETS[name].problem)
+    results = solver.solve(problem, arrays, samples=solver.default_samples, seed=seed, time_limit=limit)
+    seconds = round(time.perf_counter() - began, 3)
+    return Reached(limit, float(results.cost[0]), bool(results.proven[0]), seconds)
+
+
+@cache
+def _ready(spec: str, name: str) -> Solver:
+    """Return a solver that has loaded and compiled what it needs for instances of a set."""
+    problem, known = get_problem(STANDARD_SETS[name].problem), STANDARD_SETS[name]
+    solver = make_solver(spec)
+    other = sample_family(problem, known.family, 1, known.size, np.random.default_rng(0))
+    solver.solve(problem, other, seed=0, time_limit=1.0)
+    return solver
+
+
+def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Add lines to a CSV file, under a line of names where it is new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists() or path.stat().st_size == 0
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a CSV file; none where there is no file."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,182 @@
+"""Faults on `icdc serve` under load: nothing that was promised may be lost, and nothing may hang.
+
+    python benchmarks/serve_faults.py --seconds 30
+
+Clients submit jobs all the time. Meanwhile the server is killed and started again, workers are killed, the disk is
+full for a while, bodies stop in the middle and events are never read. At the end every job that was accepted must have
+an answer, every answer that was seen must still be there, unchanged, and the server must answer at once. Prints one
+JSON object; the exit code is 1 if anything was lost.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from serve_load import ask, children, requests_of
+
+
+class Subject:
+    """A server with a folder of its own that is killed and started again."""
+
+    def __init__(self, folder: Path, port: int, flags: list[str]) -> None:
+        self.folder, self.port, self.flags = folder, port, flags
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it works."""
+        command = [sys.executable, "-m", "icdc", "serve", "--no-warm", "--port", str(self.port)]
+        self.process = subprocess.Popen([*command, "--data", str(self.folder), *self.flags])
+        while True:
+            time.sleep(0.1)
+            try:
+                if ask(self.port, "GET", "/healthz")[0] == 200:
+                    return
+            except OSError:
+                assert self.process.poll() is None, "the server ended"
+
+    def kill(self) -> None:
+        """Kill it as the kernel would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def stall(port: int, stop: threading.Event) -> None:
+    """Send half a body, then nothing, on one connection after the other."""
+    while not stop.wait(0.2):
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as half:
+                head = f"POST /v1/solve HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: text/csv\r\n"
+                half.sendall((head + "Content-Length: 100000\r\n\r\n1,2,3\n").encode())
+                stop.wait(2)
+        except OSError:
+            continue
+
+
+def ignore_events(port: int, jobs: list[str], stop: threading.Event) -> None:
+    """Ask for the events of jobs and never read them."""
+    held: list[socket.socket] = []
+    while not stop.wait(0.2):
+        if jobs:
+            try:
+                held.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+                request = f"GET /v1/jobs/{random.choice(jobs)}/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+                held[-1].sendall(request.encode())
+            except OSError:
+                continue
+        for old in held[:-50]:
+            old.close()
+        held = held[-50:]
+    for old in held:
+        old.close()
+
+
+def fill_disk(folder: Path) -> None:
+    """Leave no room in a folder, if it is a small file system of its own."""
+    with open(folder / "ballast", "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(bytes(2**16))
+        except OSError:
+            return
+
+
+def main() -> int:
+    """Let everything happen for some seconds, then count."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--small-disk", type=Path, help="A mounted file system of a few MB to fill, e.g. a tmpfs.")
+    options = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    folder = Path(tempfile.mkdtemp(dir=options.small_disk))
+    subject = Subject(folder, port, [])
+    bodies = requests_of("mixed", 200)
+    stop, lock = threading.Event(), threading.Lock()
+    accepted: list[str] = []
+    answers: dict[str, Any] = {}
+    counts = dict.fromkeys(("refused", "broken", "server_kills", "worker_kills", "disk_full"), 0)
+
+    def client(number: int) -> None:
+        rng = random.Random(number)
+        while not stop.is_set():
+            try:
+                status, content, _ = ask(port, "POST", "/v1/jobs", rng.choice(bodies))
+                with lock:
+                    if status == 202:
+                        accepted.append(json.loads(content)["id"])
+                    else:
+                        counts["refused"] += 1
+                if accepted and rng.random() < 0.5:
+                    name = rng.choice(accepted[-50:])
+                    job = json.loads(ask(port, "GET", f"/v1/jobs/{name}")[1])
+                    if job.get("state") == "done":
+                        with lock:
+                            answers[name] = job["answer"]
+            except OSError:
+                with lock:
+                    counts["broken"] += 1
+                time.sleep(0.2)
+            time.sleep(0.05)
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(options.clients)]
+    threads += [threading.Thread(target=stall, args=(port, stop)) for _ in range(4)]
+    threads += [threading.Thread(target=ignore_events, args=(port, accepted, stop)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + options.seconds
+    turn = 0
+    while time.monotonic() < until:
+        time.sleep(2)
+        turn += 1
+        if turn % 3 == 0:
+            subject.kill()
+            counts["server_kills"] += 1
+            subject.start()
+        elif turn % 3 == 1:
+            for worker in children(subject.process.pid):
+                os.kill(worker, signal.SIGKILL)
+                counts["worker_kills"] += 1
+        elif options.small_disk is not None:
+            fill_disk(folder)
+            counts["disk_full"] += 1
+            time.sleep(2)
+            (folder / "ballast").unlink()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    lost, waited = [], time.monotonic() + 120
+    for name in accepted:
+        while True:
+            status, content, _ = ask(port, "GET", f"/v1/jobs/{name}")
+            job = json.loads(content) if status == 200 else {}
+            if job.get("state") == "done" or status == 404 or time.monotonic() > waited:
+                break
+            time.sleep(0.1)
+        if job.get("state") != "done" or (name in answers and answers[name] != job["answer"]):
+            lost.append(name)
+    began = time.monotonic()
+    prompt = ask(port, "POST", "/v1/solve", bodies[0])[0] == 200
+    seconds = round(time.monotonic() - began, 2)
+    subject.process.terminate()
+    clean = subject.process.wait(30) == 0
+    shutil.rmtree(folder, ignore_errors=True)
+    about = {"accepted": len(accepted), "seen_answers": len(answers), "lost": len(lost), **counts}
+    print(json.dumps({**about, "answers_after": prompt, "seconds_after": seconds, "clean_stop": clean}))
+    return 0 if not lost and prompt and clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

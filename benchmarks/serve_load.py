@@ -1,0 +1,232 @@
+"""Load on `icdc serve`: throughput, latencies, what micro-batches bring, and whether memory stays flat.
+
+    python benchmarks/serve_load.py load --clients 200 --seconds 60     # 20×4 and 20-city instances, mixed
+    python benchmarks/serve_load.py batching --requests 400             # micro-batches against one at a time
+    python benchmarks/serve_load.py memory --requests 10000             # memory of server and worker
+    python benchmarks/serve_load.py latency                             # the second request of a 20-city instance
+
+Each starts a server of its own, and prints one JSON object. Flags after -- go to the server, such as -- --workers 2.
+"""
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@contextmanager
+def server(flags: list[str]) -> Iterator[tuple[int, int]]:
+    """Run a server; yield its port and the number of its process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    process = subprocess.Popen([sys.executable, "-m", "icdc", "serve", "--port", str(port), *flags])
+    try:
+        while True:
+            time.sleep(0.2)
+            assert process.poll() is None, "the server ended"
+            try:
+                if ask(port, "GET", "/healthz")[0] == 200:
+                    break
+            except OSError:
+                continue
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes, str]:
+    """Send one request on a connection of its own; return status, body and Retry-After."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read(), response.headers.get("Retry-After", "")
+    finally:
+        connection.close()
+
+
+def requests_of(kind: str, count: int, **words: Any) -> list[bytes]:
+    """Return requests, every one with an instance of its own."""
+    rng = np.random.default_rng(0)
+    made = []
+    for number in range(count):
+        if kind == "shop" or (kind == "mixed" and number % 2):
+            instance = {"problem": "pmsp", "matrix": rng.integers(2, 20, (20, 4)).tolist()}
+        else:
+            distances = rng.integers(1, 10**6, (20, 20))
+            np.fill_diagonal(distances, 0)
+            instance = {"problem": "atsp", "matrix": distances.tolist()}
+        made.append(json.dumps({"instance": instance, **words}).encode())
+    return made
+
+
+def hammer(port: int, bodies: list[bytes], clients: int, seconds: float | None) -> dict[str, Any]:
+    """Let clients send one request after the other, for some seconds or until all are sent once.
+
+    A client that is told to come back later does so, after the time it was told.
+    """
+    taken, seen, failed, lock = [], Counter[int](), Counter[str](), threading.Lock()
+    following = iter(range(10**9))
+    until = None if seconds is None else time.perf_counter() + seconds
+
+    def client() -> None:
+        while True:
+            with lock:
+                number = next(following)
+            if number >= len(bodies) if until is None else time.perf_counter() >= until:
+                return
+            body = bodies[number % len(bodies)]
+            while True:
+                began = time.perf_counter()
+                try:
+                    status, content, wait = ask(port, "POST", "/v1/solve", body)
+                except OSError as error:
+                    with lock:
+                        failed[type(error).__name__] += 1
+                    break
+                with lock:
+                    seen[status] += 1
+                    if status == 200:
+                        taken.append(time.perf_counter() - began)
+                        assert json.loads(content)["feasible"]
+                if status != 429 or (until is not None and time.perf_counter() >= until):
+                    break
+                time.sleep(float(wait or 1))
+
+    began = time.perf_counter()
+    threads = [threading.Thread(target=client) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    total = time.perf_counter() - began
+    cuts = statistics.quantiles(taken, n=100) if len(taken) > 1 else [0.0] * 99
+    return {
+        "answers": len(taken),
+        "answers_per_second": round(len(taken) / total, 1),
+        "p50_ms": round(1000 * cuts[49], 1),
+        "p99_ms": round(1000 * cuts[98], 1),
+        "statuses": dict(seen),
+        "broken_connections": dict(failed),
+        "seconds": round(total, 1),
+    }
+
+
+def load(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
+    """Many clients at once on instances of two shapes."""
+    bodies = requests_of("mixed", 500, solver=options.solver)
+    with server(flags) as (port, _):
+        found = hammer(port, bodies, options.clients, options.seconds)
+        sizes = metric(port, "icdc_batch_size_sum") / max(1.0, metric(port, "icdc_batch_size_count"))
+    return {"clients": options.clients, **found, "mean_batch": round(sizes, 2)}
+
+
+def batching(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
+    """The same requests with and without micro-batches, one server after the other, twice each in turn."""
+    found: dict[str, list[float]] = {"together": [], "one at a time": []}
+    bodies = requests_of(options.kind, options.requests, solver=options.solver, samples=options.samples)
+    for _ in range(2):
+        for name, size in (("together", 32), ("one at a time", 1)):
+            with server([*flags, "--batch", str(size), "--queue", "10000"]) as (port, _):
+                hammer(port, bodies[:32], 8, None)
+                found[name].append(hammer(port, bodies, options.clients, None)["answers_per_second"])
+    best = {name: max(rates) for name, rates in found.items()}
+    ratio = best["together"] / best["one at a time"]
+    about = {"solver": options.solver, "samples": options.samples, "kind": options.kind, "clients": options.clients}
+    return {**about, "answers_per_second": found, "ratio": round(ratio, 2)}
+
+
+def memory(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
+    """Memory of the server and of its workers after each tenth of many requests, half of them jobs."""
+    bodies = requests_of("mixed", 200, solver=options.solver)
+    tenth = options.requests // 10
+    with server(flags) as (port, pid):
+        hammer(port, bodies * (tenth // len(bodies) + 1), 16, 2.0)
+        sizes = []
+        for _ in range(10):
+            hammer(port, (bodies * (tenth // len(bodies) + 1))[: tenth // 2], 16, None)
+            for number in range(tenth // 2):
+                while ask(port, "POST", "/v1/jobs", bodies[number % len(bodies)])[0] == 429:
+                    time.sleep(0.5)
+            sizes.append([round(resident(one) / 2**20, 1) for one in (pid, *children(pid))])
+    growth = [round(last / first, 3) for first, last in zip(sizes[2], sizes[-1], strict=True)]
+    return {"requests": options.requests, "MiB_server_and_workers": sizes, "last_over_third": growth}
+
+
+def latency(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
+    """Seconds of requests one after the other, the first and those after it."""
+    bodies = requests_of("tour", 21)
+    taken = []
+    with server(flags) as (port, _):
+        for body in bodies:
+            began = time.perf_counter()
+            assert ask(port, "POST", "/v1/solve", body)[0] == 200
+            taken.append(1000 * (time.perf_counter() - began))
+    rest = taken[1:]
+    rounded = {"first_ms": taken[0], "second_ms": taken[1], "median_ms": statistics.median(rest), "worst_ms": max(rest)}
+    return {name: round(value, 1) for name, value in rounded.items()}
+
+
+def metric(port: int, name: str) -> float:
+    """Return one number of /metrics."""
+    lines = ask(port, "GET", "/metrics")[1].decode().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+
+
+def resident(pid: int) -> int:
+    """Return the memory of a process in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def children(pid: int) -> list[int]:
+    """Return the workers of a server."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                worker = b"spawn_main" in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if parent == pid and worker:
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def main() -> None:
+    """Run one measurement."""
+    own, flags = (
+        (sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :])
+        if "--" in sys.argv
+        else (sys.argv[1:], [])
+    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["load", "batching", "memory", "latency"])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--solver", default="icdc")
+    parser.add_argument("--samples", type=int, default=None)
+    parser.add_argument("--kind", choices=["shop", "tour"], default="shop")
+    options = parser.parse_args(own)
+    measure = {"load": load, "batching": batching, "memory": memory, "latency": latency}[options.what]
+    print(json.dumps({"measured": options.what, **measure(options, flags)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""`icdc solve --explain`: what was read, and who answers it, and why."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import IcdcError
+
+if TYPE_CHECKING:
+    from ..solving.path import Job
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options named.
+
+    solver : whether a solver was named.
+    model : the model that was named, if one was.
+    """
+
+    solver: bool
+    model: str | None
+
+
+def explained(job: "Job", asked: Asked) -> list[str]:
+    """Return lines about a job: its instances as they were understood, the solver, the model and the effort."""
+    problem, plan = job.problem, job.plan
+    size = problem.size(job.instances[0].batch())
+    lines = [f"read: {_names(job)}, {problem.describe_size(size)} ({problem.name}), {_numbers(job)}"]
+    if job.instances[0].rows is not None:
+        lines[0] += f"; rows are named, the first '{job.instances[0].rows[0]}'"
+    if job.instances[0].columns is not None:
+        lines[0] += f"; columns are named, the first '{job.instances[0].columns[0]}'"
+    why = "asked for" if asked.solver else "the default"
+    tries = "1 sample" if plan.samples == 1 else f"{plan.samples} samples"
+    lines.append(f"solver: {plan.solver.name} ({why}), {tries}, seed {plan.seed}, device {plan.solver.runs_on}")
+    if plan.solver.model_name is not None:
+        lines.append(f"model: {plan.solver.model_name} ({_why_this_model(plan.solver.model_name, asked.model)})")
+    elif (words := _network(job)) is not None:
+        lines.append(words)
+    return lines
+
+
+def _network(job: "Job") -> str | None:
+    """Say which network the default solver asks, if it asks one; None of other solvers."""
+    from ..models.catalogue import default_for
+    from ..problems.registry import problem_path
+    from ..solving.anytime import AnytimeSolver
+
+    problem, solver = job.problem, job.plan.solver
+    if not isinstance(solver, AnytimeSolver):
+        return None
+    size = problem.size(job.instances[0].batch())
+    if not solver.network_helps(problem, problem.shape(size)):
+        return "model: none (search and proofs alone: there is none for this problem, or it could not help in time)"
+    name = default_for(problem_path(problem), size)
+    return f"model: {name} ({_why_this_model(name, None)}), for what search and proofs leave open"
+
+
+def _names(job: "Job") -> str:
+    count = len(job.instances)
+    return job.instances[0].name if count == 1 else f"{job.instances[0].name} and {count - 1} more"
+
+
+def _numbers(job: "Job") -> str:
+    return "whole numbers" if job.instances[0].integral else "real numbers"
+
+
+def _why_this_model(name: str, asked: str | None) -> str:
+    """Say why a model was taken, and what it knows."""
+    from ..models.catalogue import card_of
+
+    try:
+        sizes = card_of(name).get("sizes", [])
+    except IcdcError:  # made in Python, and never written
+        sizes = []
+    why = "asked for" if asked is not None else "of those that ship the one that knows the nearest size"
+    words = ["×".join(map(str, size)) for size in sizes]
+    if not words:
+        return why
+    known = words[0] if len(words) == 1 else f"{len(words)} sizes from {words[0]} to {words[-1]}"
+    return f"{why}; trained on {known}"

@@ -1,0 +1,67 @@
+"""Ctrl-C and SIGTERM: the first ends the search, the second does not lose what it found, the third gives up."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Interrupts:
+    """The signals that came while a command ran."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+
+    @property
+    def first(self) -> int:
+        """The signal that came first; that of Ctrl-C where something else ended the search like it."""
+        return self.came[0] if self.came else signal.SIGINT
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell says of a command that a signal ended: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + self.first
+
+    @property
+    def word(self) -> str:
+        """What happened, in a word."""
+        return WORDS[signal.Signals(self.first)]
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal: the first is an exception wherever the program is, and everything knows how to end by it."""
+        self.came.append(number)
+        if len(self.came) == 1:
+            raise KeyboardInterrupt
+        # not by print: the signal may have come in the middle of one
+        if len(self.came) == 2:
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"icdc: stopping; a third time gives up\n")
+            return
+        os._exit(self.exit_code)
+
+
+current = Interrupts()
+"""Those of the command that runs."""
+
+
+@contextmanager
+def listening() -> Iterator[Interrupts]:
+    """Take Ctrl-C and SIGTERM while the block runs; handlers are as before afterwards."""
+    current.came.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield current  # only the main thread hears signals
+        return
+    before = {number: signal.signal(number, current.hear) for number in WORDS}
+    try:
+        yield current
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if current.came:
+            # the interpreter remembers an interrupted exec of a text, such as those inside imports, and would end by
+            # SIGINT, whatever the exit code; the next one makes it forget
+            exec("")

@@ -1,0 +1,148 @@
+"""Instances from Python: lists and arrays, data frames, mappings of named arrays, paths, and instances themselves."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, UsageError
+from ..problems.contract import Problem
+from ..problems.instance import Instance
+from .grid import Grid, cell_of
+from .instances import instance_of, read_instances
+from .matrix import raw_from_grid
+from .numbers import Number, Plain, Style, read_number
+from .points import raw_from_points
+from .raw import BARE, RawInstance
+from .reading import DEFAULTS, ReadOptions
+
+
+def instances_from(value: Any, problem: Problem | None, name: str, options: ReadOptions = DEFAULTS) -> list[Instance]:
+    """Return the checked instances that a Python object holds: those of a file for a path, else one.
+
+    Parameters
+    ----------
+    value : a matrix (nested lists, an array, a pandas or polars frame), a mapping of a problem's named arrays, an
+        `Instance`, or the path of a file.
+    problem : what it is an instance of; None where it says so itself.
+    name : what it is called in messages and answers.
+    """
+    if isinstance(value, Instance):
+        if problem is not None and type(problem) is not type(value.problem):
+            raise UsageError(f"{value.name} is an instance of '{value.problem.name}', not of '{problem.name}'")
+        return [value]
+    if isinstance(value, str | Path):
+        return read_instances(value, problem, options)
+    return [instance_of(_raw(value, problem, name, options), problem, options)]
+
+
+def _raw(value: Any, problem: Problem | None, name: str, options: ReadOptions) -> RawInstance:
+    if _is_frame(value):
+        return raw_from_grid(_grid_of_frame(value, name), options, problem)
+    if isinstance(value, Mapping):
+        arrays, marked = {}, {}
+        for key in value if problem is None else [key for key in value if key in (*problem.arrays, "coordinates")]:
+            arrays[str(key)], forbidden = _array(value[key], f"'{key}'")
+            if forbidden is not None:
+                marked[str(key)] = forbidden
+        return RawInstance(name, arrays, forbidden=marked or None)
+    array, forbidden = _array(value, "the instance" if problem is None else f"'{problem.arrays[0]}'")
+    if options.metric is not None:
+        return raw_from_points(array, forbidden, None, options.metric, name, None, ())
+    return RawInstance(name, {BARE: array}, forbidden=None if forbidden is None else {BARE: forbidden})
+
+
+def _is_frame(value: Any) -> bool:
+    """Tell whether something is a data frame of pandas or polars, without importing either."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in ("pandas", "polars")
+
+
+def _grid_of_frame(frame: Any, name: str) -> Grid:
+    """Return the cells of a data frame under its header; an index that does more than count holds names."""
+    columns = list(frame.columns)
+    rows = [["" if column is None else str(column).strip() for column in columns]]
+    index: Sequence[Any] | None = None
+    if hasattr(frame, "iloc"):  # pandas
+        if list(frame.index) != list(range(len(frame))):
+            index = list(frame.index)
+        lists = [frame.iloc[:, place].tolist() for place in range(len(columns))]
+    else:
+        lists = [frame[column].to_list() for column in columns]
+    for number, values in enumerate(zip(*lists, strict=True), 1):
+        rows.append([_cell(value, f"{name}: row {number}, column {c}") for c, value in enumerate(values, 1)])
+    if index is not None:
+        rows = [["", *rows[0]]] + [[str(label), *row] for label, row in zip(index, rows[1:], strict=True)]
+    return Grid(
+        name,
+        rows,
+        list(range(len(rows))),
+        "row",
+        first_column=1 if index is None else 0,
+        header=True,
+        labels=None if index is None else True,
+    )
+
+
+def _cell(value: Any, place: str) -> str:
+    """Return the cell of a value of a frame; pandas' own word for a missing one is NaN, too."""
+    return Plain("nan") if type(value).__name__ in ("NAType", "NaTType") else cell_of(value, place)
+
+
+def _array(values: Any, what: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return nested lists as an array, and which entries are None; or say which row does not fit."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(
+            f"{what} is a masked array, and its mask may mean many things; fill it, with inf for forbidden pairs"
+        )
+    if hasattr(values, "toarray") and not isinstance(values, np.ndarray):
+        raise InputError(f"{what} is a sparse matrix, and its gaps may mean many things; give a full array")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what} must be a matrix: {_ragged(list(values))}") from None
+    if array.dtype != object or array.ndim not in (1, 2) or not array.size:
+        return array, None
+    return _numbers(array, what)
+
+
+def _ragged(rows: list[Any]) -> str:
+    """Say which row of nested lists keeps them from being an array."""
+    lengths = [len(row) if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) else 0 for row in rows]
+    for number, length in enumerate(lengths, 1):
+        if length != lengths[0]:
+            return f"row {number} has {length} entries where row 1 has {lengths[0]}"
+    deep = next((r for r, row in enumerate(rows, 1) if any(isinstance(x, Sequence | np.ndarray) for x in row)), 1)
+    return f"row {deep} holds lists where numbers are needed"
+
+
+def _numbers(objects: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return an array of Python objects as numbers; None is a forbidden pair."""
+    values: list[Number] = []
+    forbidden = np.zeros(objects.shape, dtype=bool)
+    for place, value in np.ndenumerate(objects):
+        where = f"{what} at {_place(place)}"
+        if value is None and objects.ndim == 2:
+            forbidden[place] = True
+            values.append(0)
+            continue
+        if value is None or isinstance(value, str | bytes | Sequence | np.ndarray):
+            raise InputError(f"{where} holds {type(value).__name__}, not a number")
+        text = cell_of(value, where)
+        try:
+            number = float(text) if text in ("inf", "-inf", "nan") else read_number(text, Style("."))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        values.append(number)
+    exact = all(isinstance(value, int) for value in values)
+    array: NDArray[Any] = np.array(values, dtype=np.int64 if exact else np.float64).reshape(objects.shape)
+    if forbidden.any() and not exact:
+        forbidden |= np.isposinf(array)
+        array = np.where(forbidden, 0.0, array)
+    return array, forbidden if forbidden.any() else None
+
+
+def _place(place: tuple[int, ...]) -> str:
+    return f"row {place[0] + 1}, column {place[1] + 1}" if len(place) == 2 else f"entry {place[0] + 1}"

@@ -1,0 +1,108 @@
+"""Tables of points: recognised by the names of their columns, and turned into distances where that is asked for."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..problems.instance import Names
+from .numbers import shorten
+from .raw import RawInstance
+from .reading import Metric
+
+EARTH = 6371.0088
+"""Mean radius of the earth in kilometres."""
+LARGEST_SET = 10_000
+"""Points whose distances fit into memory: a matrix of so many takes 800 MB."""
+_BLOCK = 256
+"""Rows of the matrix that are computed at once."""
+
+_X = frozenset(["x", "xcoord", "coordx", "xcoordinate", "coordinatex", "xpos", "posx", "easting"])
+_Y = frozenset(["y", "ycoord", "coordy", "ycoordinate", "coordinatey", "ypos", "posy", "northing"])
+_LATITUDE = frozenset(["lat", "latitude"])
+_LONGITUDE = frozenset(["lon", "lng", "long", "longitude"])
+
+
+def coordinate_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that hold coordinates by their names: x and y, or latitude and longitude; () if none do.
+
+    Latitude and longitude are known among other columns; x and y only by themselves, since machines are called so, too.
+    """
+    plain = {re.sub(r"[\W\d_]", "", column.casefold()): column for column in reversed(columns)}
+    latitude = next((plain[word] for word in plain if word in _LATITUDE), None)
+    longitude = next((plain[word] for word in plain if word in _LONGITUDE), None)
+    if latitude is not None and longitude is not None:
+        return latitude, longitude
+    x = next((plain[word] for word in plain if word in _X), None)
+    y = next((plain[word] for word in plain if word in _Y), None)
+    return (x, y) if x is not None and y is not None and len(columns) == 2 else ()
+
+
+def raw_from_points(
+    points: NDArray[Any],
+    forbidden: NDArray[np.bool_] | None,
+    columns: Names | None,
+    metric: str,
+    name: str,
+    rows: Names | None,
+    notes: Sequence[str],
+) -> RawInstance:
+    """Return an instance whose matrix are the distances between points (n, 2).
+
+    columns : what the columns of the points are called; without names they are x and y, or latitude and longitude.
+    """
+    if points.ndim != 2 or points.shape[1] != 2:
+        shape = " × ".join(map(str, points.shape))
+        others = "" if columns is None else f": {', '.join(map(shorten, columns[:8]))}"
+        raise InputError(f"{name}: points are a table of two columns of numbers, got {shape}{others}")
+    if forbidden is not None and forbidden.any():
+        row, column = np.argwhere(forbidden)[0]
+        raise InputError(f"{name}: point {row + 1} has no number in column {column + 1} of its coordinates")
+    if len(points) > LARGEST_SET:
+        raise InputError(f"{name}: distances between more than {LARGEST_SET} points do not fit into memory")
+    points = points.astype(np.float64)
+    known = coordinate_columns(columns) if columns is not None else ()
+    if metric == "geo" and columns is not None and known and known[0] != columns[0]:
+        points = points[:, ::-1]  # longitude first
+    distances = distances_between(points, metric, name)  # type: ignore[arg-type]
+    words = "straight lines between points" if metric == "euclidean" else "kilometres on the globe between points"
+    map_points = points[:, ::-1] if metric == "geo" else points  # drawn with longitude to the right
+    return RawInstance(
+        name,
+        {"distances": distances, "coordinates": np.ascontiguousarray(map_points)},
+        "atsp",
+        rows,
+        rows,
+        notes=(*notes, words),
+    )
+
+
+def distances_between(points: NDArray[np.float64], metric: Metric, name: str) -> NDArray[np.float64]:
+    """Return distances (n, n) between points (n, 2): in their own unit, or in kilometres from degrees."""
+    if metric == "geo":
+        for column, limit, word in ((0, 90.0, "latitude"), (1, 180.0, "longitude")):
+            wrong = np.flatnonzero(np.abs(points[:, column]) > limit)
+            if len(wrong):
+                value = points[wrong[0], column]
+                raise InputError(f"{name}: point {wrong[0] + 1} has the {word} {value:g}; it must be within ±{limit:g}")
+    distances = np.empty((len(points), len(points)))
+    for begin in range(0, len(points), _BLOCK):
+        block = points[begin : begin + _BLOCK]
+        distances[begin : begin + _BLOCK] = (_straight if metric == "euclidean" else _great_circle)(block, points)
+    np.fill_diagonal(distances, 0.0)
+    return distances
+
+
+def _straight(block: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.hypot(block[:, None, 0] - points[None, :, 0], block[:, None, 1] - points[None, :, 1])
+
+
+def _great_circle(block: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return kilometres by the haversine formula, which keeps its digits for points close together."""
+    here, there = np.radians(block)[:, None], np.radians(points)[None]
+    half = np.sin((here[..., 0] - there[..., 0]) / 2) ** 2
+    half = half + np.cos(here[..., 0]) * np.cos(there[..., 0]) * np.sin((here[..., 1] - there[..., 1]) / 2) ** 2
+    return np.asarray(2 * EARTH * np.arcsin(np.sqrt(np.clip(half, 0.0, 1.0))))

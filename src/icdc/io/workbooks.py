@@ -1,0 +1,150 @@
+"""Workbooks (.xlsx): one sheet, or a range of it, as a table of cells. Needs the package `openpyxl`.
+
+A workbook is a zip archive of XML: what its entries announce is checked before any is unpacked, and reading stops at
+what was announced. Values are read, never formulas; a formula whose value was not saved is refused.
+"""
+
+import datetime
+import importlib.util
+import io
+import re
+import zipfile
+from typing import Any
+
+from ..errors import InputError, MissingExtraError, UsageError
+from .grid import Grid, cell_of, column_letter
+from .numbers import Plain, shorten
+from .reading import ReadOptions
+
+LARGEST_WORKBOOK = 2**28
+"""Bytes of all entries of a workbook, unpacked."""
+LARGEST_SHEET = 2_000_000
+"""Cells of the largest sheet that is read."""
+_COLUMNS, _ROWS = 16_384, 1_048_576  # of a spreadsheet program
+_RANGE = re.compile(r"\$?([A-Za-z]{1,3})\$?(\d{1,7}):\$?([A-Za-z]{1,3})\$?(\d{1,7})", re.ASCII)
+
+Bounds = tuple[int, int, int, int]
+
+
+def is_workbook(members: list[str]) -> bool:
+    """Tell whether the entries of a zip archive are those of a workbook."""
+    return "xl/workbook.xml" in members
+
+
+def grid_from_workbook(content: bytes, name: str, options: ReadOptions) -> Grid:
+    """Return the cells of one sheet."""
+    if importlib.util.find_spec("openpyxl") is None:
+        raise MissingExtraError(f"{name}: .xlsx needs the package 'openpyxl'; add it with: pip install 'icdc[excel]'")
+    bounds = None if options.range is None else _bounds(options.range)
+    _check_size(content, name)
+    try:
+        return _grid(content, name, options.sheet, bounds)
+    except (InputError, UsageError):
+        raise
+    except Exception as error:
+        # openpyxl, zipfile and the XML parser raise many kinds of exception for a broken file; all of them mean this
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        raise InputError(f"{name}: the workbook cannot be read ({shorten(reason, 80)})") from None
+
+
+def _grid(content: bytes, name: str, sheet: str | None, bounds: Bounds | None) -> Grid:
+    import openpyxl
+
+    def opened(data_only: bool) -> Any:
+        return openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=data_only, keep_links=False)
+
+    values, formulas = opened(True), opened(False)
+    chosen = _sheet(values, name, sheet)
+    cells = _cells(values[chosen], name, bounds)
+    unsaved = _cells(formulas[chosen], name, bounds).keys() - cells.keys()
+    if unsaved:
+        row, column = min(unsaved)
+        raise InputError(
+            f"{name}: cell {column_letter(column)}{row} holds a formula without its value; open the file in a "
+            "spreadsheet program and save it there"
+        )
+    width = max((column for _, column in cells), default=0)
+    rows = {row for row, _ in cells}
+    table = {row: [""] * width for row in range(min(rows, default=1), max(rows, default=0) + 1)}
+    for (row, column), value in cells.items():
+        table[row][column - 1] = _text(value, f"{name}: cell {column_letter(column)}{row}")
+    notes = [f"sheet {shorten(chosen)}"] if len(values.sheetnames) > 1 or sheet is not None else []
+    return Grid(name, list(table.values()), list(table), "row", column_letters=True, padded=True, notes=notes)
+
+
+def _sheet(workbook: Any, name: str, asked: str | None) -> str:
+    """Return the sheet that is meant: the one asked for, or the only one with anything in it."""
+    sheets = [one.title for one in workbook.worksheets]
+    if asked is not None:
+        if asked not in sheets:
+            raise UsageError(f"{name}: there is no sheet {shorten(asked)}; it has {', '.join(map(shorten, sheets))}")
+        return asked
+    filled = [title for title in sheets if any(_cells(workbook[title], name, None, only_first=True))]
+    if len(filled) > 1:
+        raise UsageError(f"{name}: say which sheet is meant with --sheet: {', '.join(map(shorten, filled))}")
+    if not filled:
+        raise InputError(f"{name}: the workbook is empty")
+    return str(filled[0])
+
+
+def _cells(sheet: Any, name: str, bounds: Bounds | None, only_first: bool = False) -> dict[tuple[int, int], Any]:
+    """Return the values of the cells of a sheet with something in them, by row and column from 1."""
+    sheet.reset_dimensions()  # what a file says about its size need not be true
+    left, top, right, bottom = bounds or (1, 1, _COLUMNS, _ROWS)
+    found: dict[tuple[int, int], Any] = {}
+    for row in sheet.iter_rows(max_row=_ROWS):
+        for cell in row:
+            if cell.value is None or not (left <= cell.column <= right and top <= cell.row <= bottom):
+                continue
+            found[cell.row, cell.column] = cell.value
+            if only_first:
+                return found
+            if len(found) > LARGEST_SHEET:
+                raise InputError(f"{name}: the sheet has more than {LARGEST_SHEET} cells; write it as .npy")
+    if found:
+        rows = max(row for row, _ in found) - min(row for row, _ in found) + 1
+        if rows * max(column for _, column in found) > 10 * LARGEST_SHEET:
+            raise InputError(f"{name}: the cells of the sheet are spread over {rows} rows; say which part with --range")
+    return found
+
+
+def _text(value: Any, place: str) -> str:
+    """Return the cell of a value of a workbook, whose numbers are all reals."""
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+        raise InputError(f"{place}: this is a date or a time, not a number")
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return Plain(int(value))
+    return cell_of(value, place)
+
+
+def _bounds(text: str) -> Bounds:
+    """Return the first and last column and row of a range such as B2:F20."""
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--range must look like B2:F20, got {shorten(text)}")
+    left, right = (_number(match[group]) for group in (1, 3))
+    top, bottom = int(match[2]), int(match[4])
+    if not (1 <= left <= right <= _COLUMNS and 1 <= top <= bottom <= _ROWS):
+        raise UsageError(f"--range {text}: it must go from its upper left cell to its lower right one")
+    return left, top, right, bottom
+
+
+def _number(letters: str) -> int:
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number
+
+
+def _check_size(content: bytes, name: str) -> None:
+    """Refuse archives that unpack to more than a workbook may hold."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except Exception:  # zipfile raises many kinds of exception for a broken archive
+        raise InputError(f"{name}: this is not a workbook (the zip archive is damaged)") from None
+    if size > LARGEST_WORKBOOK:
+        raise InputError(
+            f"{name}: the workbook unpacks to {size // 2**20} MiB, more than the {LARGEST_WORKBOOK // 2**20} MiB "
+            "that are read"
+        )

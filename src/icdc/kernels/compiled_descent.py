@@ -1,0 +1,215 @@
+"""Local search on a CPU: loops over one schedule or tour at a time, compiled by numba.
+
+Solutions are divided among as many threads as torch uses; no interpreter lock is held meanwhile. Schedules come out as
+those of the plain operations. Tours are walked from city to city, and each makes the best change that begins with a
+shorter step out of it.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..search.compiled import compiled
+from .schedule_descent import TOLERANCE
+
+Numbers = NDArray[Any]
+"""int64 or float64."""
+Indices = NDArray[np.int64]
+
+_FEWEST = 32
+"""Solutions that are worth a thread of their own."""
+
+
+@compiled
+def _improve_schedules(
+    times: Numbers, choices: Indices, owns: Numbers, loads: Numbers, samples: int, rounds: int, tolerance: float,
+    start: int, end: int,
+) -> None:  # fmt: skip
+    """Improve schedules `start` to `end` in place: choices and their times (N, rows), loads (N, columns).
+
+    Schedule p is one of matrix p // samples of times (batch, rows, columns).
+    """
+    rows, columns = times.shape[1], times.shape[2]
+    rest, back = np.empty(rows, times.dtype), np.empty(rows, times.dtype)
+    for p in range(start, end):
+        matrix, choice, own, load = times[p // samples], choices[p], owns[p], loads[p]
+        for _ in range(rounds):
+            top = load[0]
+            for column in range(1, columns):
+                top = max(top, load[column])
+            limit = top
+            if tolerance > 0:
+                limit = top * (1 - tolerance)
+            move, swap = limit, limit
+            move_row, move_column, swap_row, swap_other = -1, -1, -1, -1
+            for row in range(rows):
+                rest[row] = load[choice[row]] - own[row]
+            for source in range(columns):
+                if load[source] < limit or move_row >= 0 or swap_row >= 0:
+                    continue
+                for other in range(rows):  # a column of the matrix is read once, not for every row
+                    back[other] = matrix[other, source]
+                for row in range(rows):
+                    left = top - own[row]
+                    if choice[row] != source or left >= move or left > swap:  # a move goes before an equal exchange
+                        continue
+                    for column in range(columns):
+                        value = max(left, load[column] + matrix[row, column])
+                        if value < move and column != source:
+                            move, move_row, move_column = value, row, column
+                    for other in range(rows):
+                        goal = choice[other]
+                        arrived = rest[other] + matrix[row, goal]
+                        if arrived < swap and goal != source:
+                            value = max(left + back[other], arrived)
+                            if value < swap:
+                                swap, swap_row, swap_other = value, row, other
+            if move_row >= 0 and move <= swap:
+                row, goal, source = move_row, move_column, choice[move_row]
+                load[source] -= own[row]
+                load[goal] += matrix[row, goal]
+            elif swap_row >= 0:
+                row, other = swap_row, swap_other
+                source, goal = choice[row], choice[other]
+                load[source] = load[source] - own[row] + matrix[other, source]
+                load[goal] = load[goal] - own[other] + matrix[row, goal]
+                choice[other], own[other] = source, matrix[other, source]
+            else:
+                break
+            choice[row], own[row] = goal, matrix[row, goal]
+
+
+@compiled
+def _improve_tours(
+    distances: Numbers, successors: Indices, steps: Numbers, leasts: Numbers, samples: int, rounds: int,
+    start: int, end: int,
+) -> None:  # fmt: skip
+    """Improve tours `start` to `end` in place: successors and what the steps to them cost (N, n).
+
+    Tour p is one of matrix p // samples of distances (batch, n, n), and a change must gain more than leasts[p] (N,).
+    """
+    size = distances.shape[1]
+    order, position, moved = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    cheapest = np.empty(size, distances.dtype)
+    closing, least_closing = np.empty(size, distances.dtype), np.empty(size, distances.dtype)
+    known = -1
+    for p in range(start, end):
+        matrix, successor, step, least = distances[p // samples], successors[p], steps[p], leasts[p]
+        if known != p // samples:
+            known = p // samples
+            for city in range(size):
+                cheapest[city] = matrix[city, 0 if city > 0 else 1]
+                for into in range(size):
+                    if into != city:
+                        cheapest[city] = min(cheapest[city], matrix[city, into])
+        city = 0
+        for place in range(size):
+            order[place], position[city] = city, place
+            city = successor[city]
+        done, idle, a = 0, 0, 0
+        while idle < size and done < rounds:
+            best, best_first, best_second = -least, 0, 0
+            offset = position[a] + 1
+            head = successor[a]
+            ready = False
+            # of the three cities of a change that gains, one can begin with a shorter step
+            for into in range(size):
+                gain = step[a] - matrix[a, into]
+                if gain <= least or into == head:
+                    continue
+                if not ready:  # what it costs to close the tour after each place, and the least from there on
+                    ready = True
+                    place = position[a]
+                    for ahead in range(size - 2, 0, -1):
+                        place = place - 1 if place > 0 else size - 1
+                        city = order[place]
+                        closing[ahead] = matrix[city, head] - step[city]
+                        least_closing[ahead] = closing[ahead]
+                        if ahead < size - 2:
+                            least_closing[ahead] = min(closing[ahead], least_closing[ahead + 1])
+                first = position[into] - offset
+                if first < 0:
+                    first += size
+                b = order[position[into] - 1]
+                gain += step[b]
+                if first > size - 2 or cheapest[b] + least_closing[first] - gain >= best:
+                    continue
+                place = position[into]
+                for ahead in range(first, size - 1):
+                    place = place + 1 if place + 1 < size else 0
+                    change = matrix[b, order[place]] + closing[ahead] - gain
+                    if change < best:
+                        best, best_first, best_second = change, first, ahead + 1 - first
+            if best_first == 0:
+                idle += 1
+            else:
+                idle, done = 0, done + 1
+                _exchange(matrix, order, position, successor, step, moved, offset % size, best_first, best_second)
+            a = successor[a]
+
+
+@compiled
+def _exchange(
+    matrix: Numbers, order: Indices, position: Indices, successor: Indices, step: Numbers, moved: Indices,
+    start: int, first: int, second: int,
+) -> None:  # fmt: skip
+    """Let the `first` cities from place `start` and the `second` cities after them change places, the rest stays."""
+    size = len(order)
+    for i in range(first + second):
+        moved[i] = order[(start + i) % size]
+    for i in range(first + second):
+        city = moved[i + first] if i < second else moved[i - second]
+        place = (start + i) % size
+        order[place], position[city] = city, place
+    for end in (start - 1, start + second - 1, start + first + second - 1):
+        city, following = order[end % size], order[(end + 1) % size]
+        successor[city], step[city] = following, matrix[city, following]
+
+
+def improve_schedules(target: Tensor, choice: Tensor, own: Tensor, load: Tensor, rounds: int) -> Tensor:
+    """Improve choices (batch, samples, rows) with their times, and loads (batch, samples, columns); return choices.
+
+    `target` (batch, rows, columns) int64 or float64 is what a row takes where it may go, and out of reach elsewhere.
+    """
+    found = _copied(choice)
+    tolerance = TOLERANCE if target.is_floating_point() else 0.0
+    arrays = target.contiguous().numpy(), found, _copied(own), _copied(load)
+    in_threads(_improve_schedules, len(found), *arrays, choice.shape[1], rounds, tolerance)
+    return torch.from_numpy(found).view_as(choice)
+
+
+def improve_tours(target: Tensor, successor: Tensor, step: Tensor, least: Tensor, rounds: int) -> Tensor:
+    """Improve tours (batch, samples, n) with what their steps cost; return successors.
+
+    `target` (batch, n, n) int64 or float64 is what a permitted step costs, and out of reach elsewhere; a change gains
+    more than `least` (batch, samples).
+    """
+    found = _copied(successor)
+    arrays = target.contiguous().numpy(), found, _copied(step), least.contiguous().view(-1).numpy()
+    in_threads(_improve_tours, len(found), *arrays, successor.shape[1], rounds)
+    return torch.from_numpy(found).view_as(successor)
+
+
+def _copied(tensor: Tensor) -> NDArray[Any]:
+    """Return an array (N, items) of one's own from a tensor (batch, samples, items)."""
+    array: NDArray[Any] = tensor.flatten(0, 1).clone(memory_format=torch.contiguous_format).numpy()
+    return array
+
+
+def in_threads(loop: Callable[..., None], count: int, *arguments: Any) -> None:
+    """Call a loop for parts of `count` solutions, side by side."""
+    threads = max(1, min(torch.get_num_threads(), count // _FEWEST))
+    if threads == 1:
+        loop(*arguments, 0, count)
+        return
+    # parts smaller than a thread's share: some solutions take longer than others
+    bounds = np.linspace(0, count, 4 * threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        for result in [pool.submit(loop, *arguments, *part) for part in pairwise(bounds)]:
+            result.result()

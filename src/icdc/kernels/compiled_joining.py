@@ -1,0 +1,89 @@
+"""Joining tours from candidate steps on a CPU: loops over one tour at a time, compiled by numba.
+
+The tours are those of the plain operations, which look at all pairs of cities.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..search.compiled import compiled
+from .compiled_descent import in_threads
+from .solutions import least_score
+
+Numbers = NDArray[Any]
+Indices = NDArray[np.int64]
+
+
+def join_candidates(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
+    """Do what `solutions.join_candidates` says; scores (N, n, k) are float32."""
+    count, size, _ = scores.shape
+    scores, excess = scores.detach(), excess.to(scores.dtype)
+    order = scores.flatten(1).sort(dim=1, descending=True, stable=True).indices
+    choice = np.empty((count, size), np.int64)
+    floor = least_score(scores)
+    arrays = (tensor.contiguous().numpy() for tensor in (order, index, excess, floor))
+    in_threads(_join, count, *arrays, choice, count // len(index))
+    return torch.from_numpy(choice)
+
+
+@compiled
+def _join(
+    orders: Indices, indices: Indices, excesses: Numbers, floors: Numbers, choices: Indices, samples: int,
+    start: int, end: int,
+) -> None:  # fmt: skip
+    """Write the successors of tours `start` to `end` into choices (N, n).
+
+    Tour p takes the candidates of instance p // samples in the order of `orders[p]` (n · k,).
+    """
+    size, width = indices.shape[1], indices.shape[2]
+    head, tail = np.empty(size, np.int64), np.empty(size, np.int64)
+    entered = np.empty(size, np.bool_)
+    for p in range(start, end):
+        index, excess, choice = indices[p // samples], excesses[p // samples], choices[p]
+        for city in range(size):
+            head[city], tail[city], choice[city], entered[city] = city, city, -1, False
+        paths = size
+        for place in orders[p]:
+            if paths == 1:
+                break
+            i, j = place // width, index[place // width, place % width]
+            if choice[i] < 0 and not entered[j] and head[i] != j:
+                _step(i, j, choice, entered, head, tail)
+                paths -= 1
+        if paths > 1:
+            _join_paths(excess, floors[p], paths, choice, entered, head, tail)
+        for city in range(size):  # the last step closes the tour
+            if choice[city] < 0:
+                choice[city] = head[city]
+
+
+@compiled
+def _join_paths(
+    excess: Numbers, floor: Any, count: int, choice: Indices, entered: NDArray[np.bool_], head: Indices, tail: Indices
+) -> None:
+    """Join the `count` paths that are left by the steps between their ends that give away least."""
+    ends, starts = np.flatnonzero(choice < 0), np.flatnonzero(~entered)
+    rest = np.empty(count * count, excess.dtype)
+    for place in range(count * count):
+        # rounded as the plain operations do, so that the same steps tie
+        rest[place] = -(floor - excess[ends[place // count], starts[place % count]])
+    paths = count
+    for place in np.argsort(rest, kind="mergesort"):
+        if paths == 1:
+            break
+        i, j = ends[place // count], starts[place % count]
+        if choice[i] < 0 and not entered[j] and head[i] != j:
+            _step(i, j, choice, entered, head, tail)
+            paths -= 1
+
+
+@compiled
+def _step(i: int, j: int, choice: Indices, entered: NDArray[np.bool_], head: Indices, tail: Indices) -> None:
+    """Let city j, the first of its path, follow city i, the last of another."""
+    choice[i], entered[j] = j, True
+    first, last = head[i], tail[j]
+    head[last], tail[first] = first, last

@@ -1,0 +1,26 @@
+"""What this machine has to give."""
+
+import contextlib
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory(proc: Path = Path("/proc"), cgroup: Path = _CGROUP) -> int | None:
+    """Return the bytes of memory that can still be taken, by this machine and by the group of processes we are in.
+
+    None where the system does not say.
+    """
+    found = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = (proc / "meminfo").read_text().splitlines()
+        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+        limit = int((cgroup / "memory.max").read_text())
+        found.append(max(0, limit - int((cgroup / "memory.current").read_text())))
+    return min(found) if found else None
+
+
+def gibibytes(size: float) -> str:
+    """Return a number of bytes for people."""
+    return f"{size / 2**30:.1f} GiB"

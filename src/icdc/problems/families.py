@@ -1,0 +1,158 @@
+"""Families of instances with names: other draws than a problem's own `sample`, to measure on and to learn from.
+
+A family is one function of a size and a stream of random integers, so that the same instances can be drawn on the host,
+for files and test sets, and on the device, inside a captured round of training. It computes with integers and square
+roots alone, which every machine rounds alike; whatever needs another function takes it from a table of integers.
+Naming families needs no torch, drawing them does: it is imported there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ..kernels import Noise
+    from .contract import Arrays, Problem, Size
+
+Draw: TypeAlias = "Callable[[tuple[int, ...], Noise], dict[str, Tensor]]"
+"""Draws one instance of a size for each key of the noise: integers, leading axis N; every key's numbers are its own."""
+
+NORMAL_STEPS = 4096
+"""Equally likely values that stand for a normal distribution in `normal_table`."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of instances of a problem.
+
+    summary : what is special about it, in a line.
+    draw : how its instances are drawn; None for the problem's own `sample`.
+    unit : what training divides the numbers by, so that they are of the order of one to a hundred.
+    """
+
+    summary: str
+    draw: Draw | None = None
+    unit: float = 1.0
+
+
+def get_family(problem: Problem, name: str) -> Family:
+    """Return a family of a problem by its name; an unknown name is a UsageError that lists what there is."""
+    if name not in problem.families:
+        known = f"choose one of {', '.join(problem.families)}" if problem.families else "it has none"
+        raise UsageError(f"the problem '{problem.name}' has no family '{name}'; {known}")
+    return problem.families[name]
+
+
+def sample_family(problem: Problem, family: str | None, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+    """Draw `count` instances of a family as `Problem.sample` does; None is the problem's own draw.
+
+    Every instance has a key of its own, an integer of `rng`: the first ten of twenty are the ten.
+    """
+    import torch
+
+    from ..kernels import Noise
+
+    draw = None if family is None else get_family(problem, family).draw
+    if draw is None:
+        return problem.sample(count, size, rng)
+    keys = torch.from_numpy(rng.integers(0, 2**32, size=count, dtype=np.int64))
+    try:
+        return {name: tensor.numpy().astype(np.int32) for name, tensor in draw(size, Noise(keys)).items()}
+    except RuntimeError as error:  # how torch says it on a CPU
+        if "memory" in str(error):
+            raise MemoryError(f"{count} instances of size {size} do not fit into memory") from error
+        raise
+
+
+def sample_family_on_device(problem: Problem, family: str | None, size: Size, noise: Noise) -> dict[str, Tensor] | None:
+    """Draw an instance of a family for each key of `noise` on its device, float32; None where there is no such draw."""
+    chosen = None if family is None else get_family(problem, family)
+    if chosen is None or chosen.draw is None:
+        return problem.sample_on_device(size, noise)
+    return {name: tensor.float() / chosen.unit for name, tensor in chosen.draw(size, noise).items()}
+
+
+def mix_on_device(
+    problem: Problem, families: Sequence[str | None], size: Size, noise: Noise
+) -> dict[str, Tensor] | None:
+    """Draw a mixture for the keys of `noise`, equal shares in the order of the names (one named twice has two shares).
+
+    None where one of them cannot be drawn on the device. With fewer keys than shares every key takes a share by chance.
+    """
+    import torch
+
+    from ..kernels import Noise
+
+    count, shares = len(noise.keys), len(families)
+    if count < shares:
+        pick = noise.integers(shares)
+        every = [sample_family_on_device(problem, family, size, noise.spawn(1)) for family in families]
+        drawn = [part for part in every if part is not None]
+        if len(drawn) < shares:
+            return None
+        rows = torch.arange(count, device=pick.device)
+        return {name: torch.stack([part[name] for part in drawn])[pick, rows] for name in drawn[0]}
+    keys, drawn = noise.spawn(1).keys, []
+    for family, part in zip(families, shares_of(count, shares), strict=True):
+        some = sample_family_on_device(problem, family, size, Noise(keys[part]))
+        if some is None:
+            return None
+        drawn.append(some)
+    return {name: torch.cat([some[name] for some in drawn]) for name in drawn[0]}
+
+
+def mix(problem: Problem, families: Sequence[str | None], count: int, size: Size, rng: np.random.Generator) -> Arrays:
+    """Draw `count` instances of a mixture on the host, equal shares in the order of the names.
+
+    With fewer instances than shares each takes a share by chance.
+    """
+    if count < len(families):
+        families = [families[number] for number in rng.integers(0, len(families), count)]
+    parts = [
+        sample_family(problem, family, part.stop - part.start, size, rng)
+        for family, part in zip(families, shares_of(count, len(families)), strict=True)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def shares_of(count: int, shares: int) -> list[slice]:
+    """Return ranges that share `count` items out as evenly as can be, in order."""
+    ends = [count * number // shares for number in range(shares + 1)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def normal_table(scale: float) -> tuple[float, ...]:
+    """Return `NORMAL_STEPS` equally likely values of a normal distribution with mean zero."""
+    normal = NormalDist(0.0, scale)
+    return tuple(normal.inv_cdf((step + 0.5) / NORMAL_STEPS) for step in range(NORMAL_STEPS))
+
+
+def looked_up(table: tuple[int, ...], index: Tensor) -> Tensor:
+    """Return the entries of a table of integers, (shape of `index`) int64."""
+    return _on_device(table, index.device)[index]
+
+
+@cache
+def _on_device(table: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return a table as a tensor; kept, since a captured graph cannot copy it from the host."""
+    import torch
+
+    return torch.tensor(table, dtype=torch.int64, device=device)
+
+
+def rounded_exponentials(values: Sequence[float], factor: float) -> tuple[int, ...]:
+    """Return factor · exp(value) of every value as integers, the same wherever logarithms are right to 1e-9."""
+    return tuple(round(factor * math.exp(value)) for value in values)

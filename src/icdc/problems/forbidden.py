@@ -1,0 +1,178 @@
+"""Forbidden pairs of an instance: numbers that stand in for them, and why no solution may exist.
+
+Solvers that know a problem by its `structure` take every pair for permitted. They are given a finite number in place
+of a forbidden one, larger than any permitted solution as a whole. So the best solutions stay the best, a solution uses
+no forbidden pair exactly if it costs less than one, and lower bounds stay true. The number itself is never shown: a
+solution that uses it is infeasible, whatever it costs.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, visible
+from .contract import Arrays, Problem
+from .instance import Instance
+from .matrices import LARGEST_INTEGER, LARGEST_REAL
+
+_HUGE = 9999
+"""The smallest number that files use in place of a forbidden pair."""
+
+
+def may_forbid(problem: Problem) -> bool:
+    """Tell whether instances of a problem can have forbidden pairs: solvers know it, and one matrix says all."""
+    return problem.structure is not None and len(problem.arrays) == 1
+
+
+def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_]) -> Arrays:
+    """Return the arrays of one instance with stand-ins at its forbidden pairs.
+
+    Raises
+    ------
+    InputError
+        If the problem cannot have forbidden pairs, or if numbers so large would not be exact.
+    """
+    if not may_forbid(problem):
+        raise InputError(f"instances of '{problem.name}' cannot have forbidden pairs")
+    (name,) = problem.arrays
+    matrix = arrays[name]
+    costs = problem.cost_matrix({name: matrix[None]})
+    if costs is None or costs[0].shape != forbidden.shape or not np.array_equal(costs[0], matrix):
+        raise InputError(f"instances of '{problem.name}' cannot have forbidden pairs: its entries are not their costs")
+    highest = ceiling(matrix, forbidden)
+    number = highest + 1 if isinstance(highest, int) else 2 * highest + 1
+    limit = LARGEST_INTEGER if isinstance(highest, int) else LARGEST_REAL
+    if number * len(matrix) > limit:
+        raise InputError("the numbers are too large for an instance with forbidden pairs; use a larger unit")
+    wide = np.int64 if isinstance(highest, int) else np.float64
+    return {name: np.where(forbidden, wide(number), matrix.astype(wide))}
+
+
+def ceiling(matrix: NDArray[Any], forbidden: NDArray[np.bool_]) -> int | float:
+    """Return a cost that no permitted solution exceeds: in every row the largest permitted entry."""
+    permitted = np.where(forbidden, matrix.dtype.type(0), matrix)
+    if np.issubdtype(matrix.dtype, np.integer):
+        return sum(int(value) for value in permitted.max(1))  # Python's own integers do not overflow
+    total = float(permitted.max(1).astype(np.float64).sum())
+    return total * (1 + 1e-12)  # above what rounding may have taken away
+
+
+def highest_cost(instance: Instance) -> int | float:
+    """Return a cost that no permitted solution of an instance exceeds; infinite where all pairs are permitted."""
+    if instance.forbidden is None:
+        return float("inf")
+    return ceiling(instance.arrays[instance.problem.arrays[0]], instance.forbidden)
+
+
+def forbidden_pair(instance: Instance, choice: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return the first forbidden pair (row, column) that a choice (rows,) uses, if it uses one."""
+    if instance.forbidden is None:
+        return None
+    rows, columns = instance.forbidden.shape
+    inside = (choice >= 0) & (choice < columns)
+    used = np.flatnonzero(inside & instance.forbidden[np.arange(rows), np.clip(choice, 0, columns - 1)])
+    return (int(used[0]), int(choice[used[0]])) if len(used) else None
+
+
+def pair_text(instance: Instance, pair: tuple[int, int]) -> str:
+    """Name a pair in the problem's words: "job 'paint' on machine 'M2'", "from city 3 to city 5"."""
+    problem = instance.problem
+    row = _named(instance.rows, pair[0], problem.row_words[0])
+    column = _named(instance.columns, pair[1], problem.column_words[0])
+    return f"from {row} to {column}" if problem.feature_sizes.same_items else f"{row} with {column}"
+
+
+def why_impossible(instance: Instance) -> str | None:
+    """Say why the forbidden pairs of an instance leave no solution, where a simple reason can be found; else None."""
+    if instance.forbidden is None:
+        return None
+    problem = instance.problem
+    permitted = ~instance.forbidden
+    tour = problem.structure == "tour"
+    if tour:
+        np.fill_diagonal(permitted, False)
+    for row in np.flatnonzero(~permitted.any(1)):
+        what = _named(instance.rows, int(row), problem.row_words[0])
+        return f"{what} has no permitted {problem.column_words[0]}" + (" to go to" if tour else "")
+    if not tour:
+        return None
+    for column in np.flatnonzero(~permitted.any(0)):
+        return f"{_named(instance.columns, int(column), problem.column_words[0])} cannot be reached from any other"
+    return _no_matching(instance, permitted) or _no_way(instance, permitted)
+
+
+def _no_matching(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
+    """Say which rows have too few columns together, where not every row can have a column of its own."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    partner = maximum_bipartite_matching(csr_array(permitted), perm_type="column")
+    if (partner >= 0).all():
+        return None
+    # rows that can be reached from a row without a partner by changing partners share all their columns
+    owner = np.full(len(partner), -1)
+    owner[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
+    rows, columns = {int(np.flatnonzero(partner < 0)[0])}, set[int]()
+    waiting = list(rows)
+    while waiting:
+        for column in np.flatnonzero(permitted[waiting.pop()]).tolist():
+            if column not in columns:
+                columns.add(column)
+                row = int(owner[column])
+                if row not in rows:
+                    rows.add(row)
+                    waiting.append(row)
+    words = instance.problem.row_words
+    names = ", ".join(visible(label) for label in instance.row_labels(sorted(rows)[:5]))
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return f"the {words[1]} {names}{more} have only {len(columns)} permitted successors together"
+
+
+def _no_way(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
+    """Name two items of which the second cannot be reached from the first."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    for graph, backwards in ((permitted, False), (permitted.T, True)):
+        reached = breadth_first_order(csr_array(graph.astype(np.int8)), 0, return_predecessors=False)
+        if len(reached) < len(permitted):
+            other = int(np.setdiff1d(np.arange(len(permitted)), reached)[0])
+            first, last = (other, 0) if backwards else (0, other)
+            word = instance.problem.row_words[0]
+            return (
+                f"there is no permitted way from {_named(instance.rows, first, word)} to "
+                f"{_named(instance.rows, last, word)}"
+            )
+    return None
+
+
+def huge_numbers(matrix: NDArray[Any], *, ignore_diagonal: bool) -> NDArray[np.bool_] | None:
+    """Return which entries hold a number that can only mean "forbidden", if some do.
+
+    It is the largest of all, written as such numbers are (9999…, a power of ten, the largest integer of 32 bits, or
+    what stands on the whole diagonal), and larger than any solution that does without it.
+    """
+    others = matrix.copy()
+    if ignore_diagonal:
+        np.fill_diagonal(others, others.min())
+    largest = others.max()
+    if largest < _HUGE or largest != int(largest):
+        return None
+    digits = str(int(largest))
+    diagonal = ignore_diagonal and bool((matrix.diagonal() == largest).all())
+    if not (set(digits) == {"9"} or digits.strip("0") == "1" or int(largest) == 2**31 - 1 or diagonal):
+        return None
+    marked = others == largest
+    if ignore_diagonal:
+        np.fill_diagonal(marked, False)
+    without = marked.copy()
+    if ignore_diagonal:
+        np.fill_diagonal(without, True)
+    if without.all() or largest <= ceiling(matrix, without):
+        return None
+    return np.asarray(marked)
+
+
+def _named(names: tuple[str, ...] | None, item: int, word: str) -> str:
+    return f"{word} {item}" if names is None else f"{word} '{visible(names[item])}'"

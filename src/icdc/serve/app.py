@@ -1,0 +1,301 @@
+"""The application: what each address does. Everything it knows of solving is behind `Jobs`."""
+
+import asyncio
+import contextlib
+import importlib.util
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from .. import __version__
+from ..errors import IcdcError
+from ..models.catalogue import available, card_of
+from ..problems.registry import BUILT_IN
+from ..solving.registry import SOLVERS
+from .board import Board
+from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED
+from .events import EventStream
+from .jobs import Jobs
+from .limits import Settings
+from .metrics import Metrics
+from .orders import KINDS, Source
+from .reading import read
+from .records import CANCELLED, DONE, JobRecord, Watched, ended_job
+from .refusals import Refusal, refusal_of
+from .security import Gate
+
+BODY_SECONDS = 30.0
+"""Within which a request must have arrived whole."""
+GONE = 499
+"""The status, seen by nobody, of a request whose client went away."""
+
+_PACKAGES = {"exact": "ortools", "pyvrp": "pyvrp", "lkh": "elkai"}
+
+
+def make_app(settings: Settings | None = None, board: Board | None = None) -> FastAPI:
+    """Return the application; its workers run from its start-up to its shut-down.
+
+    board : shares the jobs with other servers, where there are several.
+    """
+    settings = settings or Settings()
+    metrics = Metrics()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        jobs = app.state.jobs = Jobs(settings, metrics, board)
+        await jobs.open()
+        sharing = None if board is None else asyncio.ensure_future(board.share(jobs))
+        try:
+            yield
+        finally:
+            if sharing is not None:
+                sharing.cancel()
+            await jobs.close()
+
+    app = FastAPI(
+        title="icdc",
+        version=__version__,
+        summary="Feasible, checked solutions of matrix-shaped problems.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # its page would be fetched from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        responses=dict.fromkeys((400, 413, 415, 422, 429), PROBLEM),
+    )
+    app.state.settings, app.state.metrics = settings, metrics
+    _add_errors(app)
+    _add_solving(app, settings, board)
+    _add_about(app, settings, metrics)
+    app.mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True), name="page")
+    app.add_middleware(Gate, settings=settings, metrics=metrics)
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every failure is a sentence as problem+json."""
+
+    @app.exception_handler(Refusal)
+    async def refuse(_: Request, error: Refusal) -> Response:
+        return error.response()
+
+    @app.exception_handler(IcdcError)
+    async def explain(_: Request, error: IcdcError) -> Response:
+        return refusal_of(error).response()
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        sentences = {404: "there is nothing at this address", 405: "this address does not take that method"}
+        return Refusal(error.status_code, sentences.get(error.status_code, str(error.detail))).response()
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=GONE)
+
+    @app.exception_handler(Exception)
+    async def internal(_: Request, error: Exception) -> Response:
+        return Refusal(500, f"internal error: {type(error).__name__}").response()
+
+
+def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
+    body: dict[str, Any] = {"requestBody": REQUEST_BODY, "parameters": REQUEST_QUERY}
+
+    @app.post("/v1/solve", responses={200: SOLVED, 202: ACCEPTED}, openapi_extra=body, summary="Solve and answer")
+    async def solve(request: Request) -> Response:
+        """Solve one instance and answer with its solution; what takes longer is answered with the address of a job.
+
+        A client that goes away ends the search.
+        """
+        jobs: Jobs = request.app.state.jobs
+        source = await source_of(request, settings)
+        limit = source.words.get("time_limit")
+        long = limit is not None and _longer(limit, settings.limits.wait)
+        job = await jobs.submit(source, kept=long)
+        if not long and not await _ended_in_time(job, request, jobs):
+            return Response(status_code=GONE)
+        if not job.ended:
+            return _accepted(job)
+        return _answered(job)
+
+    @app.post("/v1/jobs", status_code=202, responses={202: ACCEPTED}, openapi_extra=body, summary="Begin a job")
+    async def begin(request: Request) -> Response:
+        """Take an instance in and answer at once with the address of its job; it goes on without its client."""
+        jobs: Jobs = request.app.state.jobs
+        return _accepted(await jobs.submit(await source_of(request, settings), kept=True))
+
+    @app.get("/v1/jobs/{id}", responses={200: JOB, 404: PROBLEM}, summary="How a job stands")
+    async def look(id: str, request: Request) -> Response:
+        """Return the state of a job, the best cost and bound so far, and its answer once it has one."""
+        jobs: Jobs = request.app.state.jobs
+        return JSONResponse(await jobs.get(id))
+
+    @app.get("/v1/jobs/{id}/events", responses={200: {"content": {"text/event-stream": {}}}, 404: PROBLEM})
+    async def follow(id: str, request: Request) -> Any:
+        """Follow a job by server-sent events: begun, improved (seconds, cost, bound, solution), note, step, end.
+
+        A reader that comes back says in Last-Event-ID what it has seen.
+        """
+        jobs: Jobs = request.app.state.jobs
+        job: JobRecord | Watched | None = jobs.records.get(id)
+        seen = request.headers.get("last-event-id", "0")
+        if job is None:  # finished under a server before this one, or long ago; or it runs on another
+            outcome = await jobs.get(id)
+            job = ended_job(outcome) if board is None else board.followed(outcome)
+        return _Raw(EventStream(job, int(seen) if seen.isdecimal() and len(seen) < 10 else 0))
+
+    @app.delete("/v1/jobs/{id}", responses={200: JOB, 404: PROBLEM}, summary="Cancel a job")
+    async def cancel(id: str, request: Request) -> Response:
+        """Stop computing a job; the best it has found so far becomes its answer."""
+        jobs: Jobs = request.app.state.jobs
+        job = jobs.records.get(id)
+        if job is not None:
+            jobs.cancel(job)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(job.end(), 10)
+        elif board is not None:
+            await board.cancel(id)
+        return JSONResponse(await jobs.get(id))
+
+    @app.post("/v1/read", openapi_extra=body, summary="Read an instance without solving it")
+    async def look_at(request: Request) -> Response:
+        """Return what is understood of some content: the problem, names, numbers; or the problems it may be."""
+        source = await source_of(request, settings)
+        return JSONResponse(await asyncio.to_thread(read, source, settings))
+
+
+def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    @app.get("/v1/models", summary="The models that can be asked for")
+    async def models() -> Response:
+        """Return the card of every model by name."""
+        found = {name: card_of(name) for name in available()}
+        found |= {name: card_of(path) for name, path in settings.models.items()}
+        return JSONResponse(found)
+
+    @app.get("/v1/problems", summary="The problems and the solvers")
+    async def problems() -> Response:
+        """Return the problems with their words, and the solvers: which problems each is for, and if it is installed."""
+        return JSONResponse({"problems": _problems(), "solvers": _solvers(), "limits": _limits(settings)})
+
+    @app.get("/healthz", summary="Whether the server can work")
+    async def health(request: Request) -> Response:
+        """Answer 200 when a worker can take work, 503 while none can."""
+        jobs: Jobs = request.app.state.jobs
+        ready = sum(worker.ready for worker in jobs.workers)
+        fine = ready > 0 and not jobs.stopping
+        about = {"status": "ok" if fine else "not ready", "workers": ready, "version": __version__}
+        return JSONResponse(about, 200 if fine else 503)
+
+    @app.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
+    async def numbers() -> Response:
+        """Return counters, gauges and histograms as text."""
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+async def source_of(request: Request, settings: Settings) -> Source:
+    """Return what a request sent, within the limits of size and time."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in KINDS:
+        raise Refusal(415, f"the content type {kind[:60]!r} is not read; send one of {', '.join(KINDS)}")
+    most = settings.limits.body
+    too_large = Refusal(413, f"the request is larger than {most} bytes (icdc serve --body)")
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > most:
+        raise too_large
+    content = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > most:
+                    raise too_large
+    except TimeoutError:
+        message = f"the request did not arrive within {BODY_SECONDS:g} s"
+        raise Refusal(408, message, headers={"Connection": "close"}) from None
+    return Source(bytes(content), kind, dict(request.query_params))
+
+
+async def _ended_in_time(job: JobRecord, request: Request, jobs: Jobs) -> bool:
+    """Wait for a job's end, or for as long as a request may wait; return False if its client went away."""
+    ended = asyncio.ensure_future(job.end())
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({ended, gone}, timeout=jobs.limits.wait, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done() and gone.done():
+            jobs.cancel(job)
+            return False
+        if not ended.done():  # from now on it can be asked for
+            await jobs.keep(job)
+        return True
+    finally:
+        ended.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _accepted(job: JobRecord) -> Response:
+    return JSONResponse(job.outcome(), 202, {"Location": f"/v1/jobs/{job.id}"})
+
+
+def _answered(job: JobRecord) -> Response:
+    """Return the answer of a job that has ended, or why it has none."""
+    if job.state in (DONE, CANCELLED) and job.answer is not None:
+        return JSONResponse(job.answer | {"notes": job.notes})
+    error = job.error or Refusal(409, "the job was cancelled").as_dict()
+    return JSONResponse(error, int(error["status"]), media_type="application/problem+json")
+
+
+def _longer(text: Any, seconds: float) -> bool:
+    try:
+        return float(text) > seconds
+    except (TypeError, ValueError):
+        return False
+
+
+class _Raw(Response):
+    """A response that is an application of its own."""
+
+    def __init__(self, stream: EventStream) -> None:
+        super().__init__()
+        self.stream = stream
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.stream(scope, receive, send)
+
+
+def _problems() -> dict[str, Any]:
+    return {
+        name: {
+            "entries": cls.entries,
+            "arrays": cls.arrays,
+            "size_names": cls.size_names,
+            "objective": cls.objective,
+            "row_words": cls.row_words,
+            "column_words": cls.column_words,
+            "tour": cls.solution_is_tour,
+        }
+        for name, cls in BUILT_IN.items()
+    }
+
+
+def _solvers() -> dict[str, Any]:
+    return {
+        name: {
+            "summary": entry.summary,
+            "problems": entry.problems,
+            "installed": entry.extra is None or importlib.util.find_spec(_PACKAGES[entry.extra]) is not None,
+        }
+        for name, entry in SOLVERS.items()
+    }
+
+
+def _limits(settings: Settings) -> dict[str, Any]:
+    return vars(settings.limits)

@@ -1,0 +1,63 @@
+"""One server on one machine: uvicorn around the application, stopped gracefully."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from ..errors import UsageError
+from .app import make_app
+from .limits import Settings
+
+
+class _Server(uvicorn.Server):
+    """Lets jobs end as soon as it is told to stop, not only when every connection is closed."""
+
+    stop_jobs: Callable[[], None]
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.stop_jobs()
+        # not the inherited way, which would send the signal again after a stop that went well
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+
+def serve(settings: Settings, host: str, port: int) -> None:
+    """Serve until told to stop."""
+    app = make_app(settings)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
+        date_header=True,
+        access_log=False,
+        backlog=2048,
+        limit_concurrency=4096,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(settings.limits.grace) + 10,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    server = _Server(config)
+    server.stop_jobs = lambda: app.state.jobs.stop_soon() if hasattr(app.state, "jobs") else None
+    try:
+        server.run()
+    except SystemExit as stop:  # how uvicorn says that it cannot listen
+        raise UsageError(f"--host {host} --port {port}: cannot listen there") from stop
+    if not server.started:
+        raise UsageError(f"--host {host} --port {port}: cannot listen there")
+
+
+def model_names(files: list[Path]) -> dict[str, Path]:
+    """Return the files of models by the names requests use: those of the files, without their endings."""
+    names: dict[str, Path] = {}
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"--model {file}: no such file")
+        if file.stem in names:
+            raise UsageError(f"--model {file}: there is another model called '{file.stem}'")
+        names[file.stem] = file.resolve()
+    return names

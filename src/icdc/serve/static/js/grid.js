@@ -1,0 +1,287 @@
+// An editable matrix of any size: only the cells in sight exist. Arrow keys move, typing edits, Delete forbids.
+
+import { html } from "./svg.js";
+
+const ROW = 30, CELL = 62, MARGIN = 4;
+
+export class Grid {
+  /** `changed()` is called after an edit; `pasted(text)` when something larger than a cell is pasted. */
+  constructor(home, { changed, pasted }) {
+    this.home = home;
+    this.changed = changed;
+    this.pasted = pasted;
+    this.active = [0, 0];
+    this.chosen = null;
+    this.rows = new Map();
+    home.setAttribute("role", "grid");
+    home.setAttribute("aria-label", "The matrix");
+    home.setAttribute("aria-describedby", "grid-hint");
+    home.addEventListener("scroll", () => this.later(), { passive: true });
+    home.addEventListener("mousedown", (event) => this.pointed(event));
+    home.addEventListener("dblclick", (event) => this.opened(event));
+    home.addEventListener("keydown", (event) => this.pressed(event));
+    home.addEventListener("paste", (event) => this.paste(event));
+    home.addEventListener("copy", (event) => this.copy(event));
+    new ResizeObserver(() => this.later()).observe(home);
+  }
+
+  /** Show an instance from its beginning. */
+  show(instance) {
+    this.instance = instance;
+    this.chosen = null;
+    this.active = [0, this.isVoid(0, 0) && instance.width > 1 ? 1 : 0];
+    const longest = Math.max(3, ...Array.from({ length: Math.min(instance.height, 400) }, (_, r) => instance.rowName(r).length));
+    this.side = Math.min(170, Math.max(instance.problem === "pmsp" ? 56 : 84, 26 + 7.6 * longest));
+    const widest = Math.max(3, ...Array.from({ length: Math.min(instance.width, 400) }, (_, c) => instance.columnName(c).length));
+    let digits = 1;
+    for (const row of instance.matrix.slice(0, 300)) for (const value of row.slice(0, 100)) if (value !== null) digits = Math.max(digits, String(value).length);
+    this.cell = Math.min(130, Math.max(CELL, 22 + 7.4 * Math.max(Math.min(widest, 13), digits)));
+    this.measure();
+    this.home.setAttribute("aria-rowcount", instance.height + 1);
+    this.home.setAttribute("aria-colcount", instance.width + 1);
+    this.home.setAttribute("aria-readonly", String(!instance.editable));
+    this.size = html("div", { className: "grid-size", role: "presentation" });
+    this.size.style.width = `${this.side + instance.width * this.cell}px`;
+    this.size.style.height = `${(instance.height + 1) * ROW}px`;
+    this.head = html("div", { className: "grid-row head", role: "row", "aria-rowindex": 1 });
+    this.head.style.width = this.size.style.width;
+    this.size.append(this.head);
+    this.rows.clear();
+    this.drawn = "";
+    this.home.replaceChildren(this.size);
+    this.home.scrollTo(0, 0);
+    this.draw();
+  }
+
+  /** Frame the cells of a solution: the column of every row, or null. */
+  choose(columns) {
+    this.chosen = columns;
+    this.drawn = "";
+    this.later();
+  }
+
+  isVoid(r, c) { return this.instance.problem !== "pmsp" && r === c; }
+
+  measure() {
+    let [low, high] = [Infinity, -Infinity];
+    this.instance.matrix.forEach((row, r) => row.forEach((value, c) => {
+      if (typeof value === "number" && !this.isVoid(r, c)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    }));
+    this.range = [low, high];
+  }
+
+  later() {
+    if (this.frame || !this.instance) return;
+    this.frame = requestAnimationFrame(() => { this.frame = 0; this.draw(); });
+  }
+
+  draw() {
+    const { home, instance } = this;
+    const first = Math.max(0, Math.floor(home.scrollTop / ROW) - MARGIN);
+    const last = Math.min(instance.height, Math.ceil((home.scrollTop + home.clientHeight) / ROW) + MARGIN);
+    const left = Math.max(0, Math.floor((home.scrollLeft - this.side) / this.cell) - MARGIN);
+    const right = Math.min(instance.width, Math.ceil((home.scrollLeft + home.clientWidth) / this.cell) + MARGIN);
+    const wanted = `${first} ${last} ${left} ${right} ${this.active}`;
+    if (wanted === this.drawn) return;
+    const columnsMoved = !this.drawn.includes(` ${left} ${right} `) || this.redraw !== this.active.join();
+    this.redraw = this.active.join();
+    const fresh = this.drawn === "";
+    this.drawn = wanted;
+    const focused = home.contains(document.activeElement) && document.activeElement !== this.editor;
+    if (fresh || columnsMoved) this.drawHead(left, right);
+    for (const [r, row] of this.rows) if (r < first || r >= last || fresh || columnsMoved) { row.remove(); this.rows.delete(r); }
+    const made = document.createDocumentFragment();
+    for (let r = first; r < last; r++) if (!this.rows.has(r)) { const row = this.row(r, left, right); this.rows.set(r, row); made.append(row); }
+    this.size.append(made);
+    if (focused) this.cellAt(...this.active)?.focus({ preventScroll: true });
+  }
+
+  drawHead(left, right) {
+    const { instance } = this;
+    const corner = html("div", { className: "name side corner", role: "columnheader", "aria-colindex": 1 }, instance.problem === "pmsp" ? "job" : "from / to");
+    corner.style.width = `${this.side}px`;
+    const cells = [corner];
+    for (let c = left; c < right; c++) {
+      const cell = html("div", { className: "name", role: "columnheader", "aria-colindex": c + 2, title: instance.columnName(c) }, instance.columnName(c));
+      cell.dataset.column = c;
+      place(cell, this.side + c * this.cell, this.cell);
+      cells.push(cell);
+    }
+    this.head.replaceChildren(...cells);
+  }
+
+  row(r, left, right) {
+    const { instance } = this;
+    const row = html("div", { className: "grid-row", role: "row", "aria-rowindex": r + 2 });
+    row.style.top = `${(r + 1) * ROW}px`;
+    row.style.width = this.size.style.width;
+    const name = html("div", { className: "name side", role: "rowheader", "aria-colindex": 1, title: instance.rowName(r) }, instance.rowName(r));
+    name.style.width = `${this.side}px`;
+    name.dataset.row = r;
+    row.append(name);
+    const [low, high] = this.range;
+    for (let c = left; c < right; c++) {
+      const value = instance.matrix[r][c];
+      const here = this.active[0] === r && this.active[1] === c;
+      const cell = html("div", { role: "gridcell", "aria-colindex": c + 2, tabIndex: here ? 0 : -1 });
+      cell.dataset.cell = `${r},${c}`;
+      if (this.isVoid(r, c)) { cell.className = "void"; cell.textContent = "–"; cell.setAttribute("aria-label", "not a step"); }
+      else if (value === null) { cell.className = "forbidden"; cell.textContent = "×"; cell.setAttribute("aria-label", "forbidden"); }
+      else {
+        cell.textContent = typeof value === "number" ? String(+value.toPrecision(8)) : value;
+        if (typeof value !== "number") cell.classList.add("wrong");
+        else if (high > low) cell.style.backgroundColor = `rgb(var(--tint) / ${(0.17 * (value - low) / (high - low)).toFixed(3)})`;
+      }
+      if (this.chosen?.[r] === c) { cell.classList.add("on"); cell.setAttribute("aria-selected", "true"); }
+      if (here) cell.classList.add("active");
+      place(cell, this.side + c * this.cell, this.cell);
+      row.append(cell);
+    }
+    return row;
+  }
+
+  cellAt(r, c) { return this.rows.get(r)?.querySelector(`[data-cell="${r},${c}"]`); }
+
+  go(r, c) {
+    const { instance, home } = this;
+    r = Math.min(instance.height - 1, Math.max(0, r));
+    c = Math.min(instance.width - 1, Math.max(0, c));
+    this.active = [r, c];
+    const top = r * ROW, bottom = (r + 2) * ROW, start = c * this.cell, end = this.side + (c + 1) * this.cell;
+    if (top < home.scrollTop) home.scrollTop = top;
+    else if (bottom > home.scrollTop + home.clientHeight) home.scrollTop = bottom - home.clientHeight;
+    if (start < home.scrollLeft) home.scrollLeft = start;
+    else if (end > home.scrollLeft + home.clientWidth) home.scrollLeft = end - home.clientWidth;
+    this.draw();
+    this.cellAt(r, c)?.focus({ preventScroll: true });
+  }
+
+  pointed(event) {
+    const cell = event.target.closest("[data-cell]");
+    if (!cell || event.target === this.editor) return;
+    event.preventDefault();
+    this.close(true);
+    this.go(...cell.dataset.cell.split(",").map(Number));
+  }
+
+  opened(event) {
+    const cell = event.target.closest("[data-cell]");
+    if (cell) return this.edit();
+    const name = event.target.closest("[data-row],[data-column]");
+    if (name && this.instance.editable) this.editName(name);
+  }
+
+  pressed(event) {
+    if (event.target === this.editor) return;
+    const [r, c] = this.active;
+    const page = Math.max(1, Math.floor(this.home.clientHeight / ROW) - 2);
+    const moves = { ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], PageUp: [r - page, c], PageDown: [r + page, c], Home: [event.ctrlKey ? 0 : r, 0], End: [event.ctrlKey ? Infinity : r, Infinity] };
+    if (event.key in moves) { event.preventDefault(); return this.go(...moves[event.key]); }
+    if (!this.instance.editable || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" || event.key === "F2") { event.preventDefault(); this.edit(); }
+    else if (event.key === "Delete" || event.key === "Backspace") { event.preventDefault(); this.write(r, c, ""); }
+    else if (/^[-\d.,]$/.test(event.key)) { event.preventDefault(); this.edit(event.key); }
+  }
+
+  edit(text = null) {
+    const [r, c] = this.active;
+    if (!this.instance.editable || this.isVoid(r, c)) return;
+    const value = this.instance.matrix[r][c];
+    this.open(this.side + c * this.cell, (r + 1) * ROW, this.cell, text ?? (value === null ? "" : String(value)), (written, key) => {
+      this.write(r, c, written);
+      if (key === "Enter") this.go(r + 1, c);
+      else if (key === "Tab") this.go(r, c + 1);
+    }, `Cell of ${this.instance.rowName(r)}, ${this.instance.columnName(c)}`, text !== null);
+  }
+
+  editName(name) {
+    const row = name.dataset.row, instance = this.instance;
+    const left = row === undefined ? this.side + name.dataset.column * this.cell : this.home.scrollLeft;
+    const top = row === undefined ? this.home.scrollTop : (+row + 1) * ROW;
+    this.open(left, top, row === undefined ? this.cell : this.side, name.textContent, (written) => {
+      const text = written.trim();
+      if (!text) return;
+      const same = instance.problem !== "pmsp";
+      const index = +(row ?? name.dataset.column);
+      if (row !== undefined || same) (instance.rows ??= Array.from({ length: instance.height }, (_, i) => String(i + 1)))[index] = text;
+      if (row === undefined || same) (instance.columns ??= Array.from({ length: instance.width }, (_, i) => String(i + 1)))[index] = text;
+      this.after();
+    }, "Name");
+  }
+
+  open(left, top, width, text, done, label, keepEnd = false) {
+    this.close(true);
+    const editor = html("input", { className: "grid-edit", value: text, "aria-label": label });
+    place(editor, left, Math.max(width, 70));
+    editor.style.top = `${top}px`;
+    this.editor = editor;
+    this.finish = done;
+    editor.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === "Tab") { event.preventDefault(); this.close(true, event.key); }
+      else if (event.key === "Escape") { event.preventDefault(); this.close(false); }
+      event.stopPropagation();
+    });
+    editor.addEventListener("blur", () => this.close(true));
+    this.size.append(editor);
+    editor.focus();
+    if (!keepEnd) editor.select();
+  }
+
+  close(keep, key = null) {
+    const { editor, finish } = this;
+    if (!editor) return;
+    this.editor = null;
+    const text = editor.value, focused = document.activeElement === editor;
+    editor.remove();
+    if (keep) finish(text, key);
+    if (focused && key === null) this.cellAt(...this.active)?.focus({ preventScroll: true });
+  }
+
+  write(r, c, text) {
+    if (!this.instance.editable || this.isVoid(r, c)) return;
+    this.instance.matrix[r][c] = valueOf(text);
+    this.after();
+  }
+
+  after() {
+    this.measure();
+    this.chosen = null;
+    this.drawn = "";
+    this.draw();
+    this.changed();
+  }
+
+  paste(event) {
+    if (event.target === this.editor) return;
+    const text = event.clipboardData.getData("text/plain");
+    event.preventDefault();
+    event.stopPropagation();
+    const cells = text.replace(/\r/g, "").replace(/\n$/, "").split("\n").map((line) => line.split("\t"));
+    const [r, c] = this.active;
+    const numbers = cells.every((row) => row.every((cell) => typeof valueOf(cell) !== "string"));
+    // a block of numbers that fits goes where the cursor is; anything else is a matrix of its own
+    if (!this.instance.editable || !numbers || (r === 0 && c <= 1 && cells.length > 1) || r + cells.length > this.instance.height || c + cells[0].length > this.instance.width) return this.pasted(text);
+    cells.forEach((row, dr) => row.forEach((cell, dc) => { if (!this.isVoid(r + dr, c + dc)) this.instance.matrix[r + dr][c + dc] = valueOf(cell); }));
+    this.after();
+  }
+
+  copy(event) {
+    if (event.target === this.editor) return;
+    const value = this.instance.matrix[this.active[0]][this.active[1]];
+    event.clipboardData.setData("text/plain", value === null ? "" : String(value));
+    event.preventDefault();
+  }
+}
+
+/** What somebody typed: a number, null for a forbidden pair, or the text itself where it is neither. */
+export function valueOf(text) {
+  const trimmed = text.trim();
+  if (["", "-", "–", "x", "X", "×", "inf", "∞"].includes(trimmed)) return null;
+  const value = Number(trimmed.replace(",", "."));
+  return Number.isFinite(value) ? value : trimmed;
+}
+
+function place(element, left, width) {
+  element.style.left = `${left}px`;
+  element.style.width = `${width}px`;
+}

@@ -1,0 +1,168 @@
+"""Where jobs survive: a SQLite file written by one thread, many changes in one transaction.
+
+A change is told to have happened only when it is on the disk, so whatever a client has heard of outlives the server.
+"""
+
+import asyncio
+import json
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ..errors import InputError
+from .orders import Source
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS jobs (
+    id TEXT PRIMARY KEY,
+    created REAL NOT NULL,
+    kind TEXT NOT NULL,
+    words TEXT NOT NULL,
+    content BLOB NOT NULL,
+    outcome TEXT,
+    ended REAL
+);
+CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended);
+"""
+_FILE = "jobs.sqlite3"
+_DAYS_KEPT = 30
+
+
+class Stored(NamedTuple):
+    """A job as it is stored; `outcome` is what a client is shown of one that has ended."""
+
+    id: str
+    created: float
+    source: Source
+    outcome: dict[str, Any] | None
+
+
+class JobStore(Protocol):
+    """Where jobs are kept, for one server or for several that share it."""
+
+    async def add(self, job: str, created: float, source: Source) -> None:
+        """Keep a job that is to be done; raise NoRoomError if it cannot be."""
+
+    async def finish(self, job: str, outcome: Mapping[str, Any]) -> None:
+        """Keep what became of a job; raise NoRoomError if it cannot be."""
+
+    async def get(self, job: str) -> Stored | None:
+        """Return a job by its name."""
+
+    def unfinished(self) -> list[Stored]:
+        """Return the jobs that this server is to take up when it starts."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class NoRoomError(Exception):
+    """The disk does not take it; the sentence says why."""
+
+
+class Store:
+    """Jobs in a folder.
+
+    Parameters
+    ----------
+    folder : made where it is missing; one server uses it at a time.
+    patience : seconds to wait for another server to let go of it.
+    """
+
+    def __init__(self, folder: Path, patience: float = 2.0) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(
+                folder / _FILE, check_same_thread=False, isolation_level=None, timeout=patience
+            )
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=FULL")
+            self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._database.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
+            self._database.execute("DELETE FROM jobs WHERE ended < ?", (time.time() - 86400 * _DAYS_KEPT,))
+        except (sqlite3.Error, OSError) as error:
+            raise InputError(f"--data {folder}: cannot be used ({error})") from None
+        self._changes: queue.Queue[tuple[str, tuple[Any, ...], Future[None]] | None] = queue.Queue()
+        self._lock = threading.Lock()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+
+    async def add(self, job: str, created: float, source: Source) -> None:
+        """Store a job that is to be done; raise NoRoomError if the disk does not take it."""
+        words = json.dumps(dict(source.words))
+        await self._change("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+                           (job, created, source.kind, words, source.content))  # fmt: skip
+
+    async def finish(self, job: str, outcome: Mapping[str, Any]) -> None:
+        """Store what became of a job; raise NoRoomError if the disk does not take it."""
+        await self._change(
+            "UPDATE jobs SET outcome = ?, ended = ? WHERE id = ?", (json.dumps(dict(outcome)), time.time(), job)
+        )
+
+    async def get(self, job: str) -> Stored | None:
+        """Return a job by its name."""
+        found = await asyncio.to_thread(self._read, "SELECT * FROM jobs WHERE id = ?", (job,))
+        return found[0] if found else None
+
+    def unfinished(self) -> list[Stored]:
+        """Return the jobs that were not finished, in the order they came."""
+        return self._read("SELECT * FROM jobs WHERE outcome IS NULL ORDER BY created, rowid", ())
+
+    def close(self) -> None:
+        """Write what is left, and let go of the file."""
+        self._changes.put(None)
+        self._writer.join(10)
+        self._database.close()
+
+    def _read(self, query: str, values: tuple[Any, ...]) -> list[Stored]:
+        with self._lock:
+            rows = self._database.execute(query, values).fetchall()
+        return [
+            Stored(
+                row[0],
+                row[1],
+                Source(row[4], row[2], json.loads(row[3])),
+                None if row[5] is None else json.loads(row[5]),
+            )
+            for row in rows
+        ]
+
+    async def _change(self, query: str, values: tuple[Any, ...]) -> None:
+        done: Future[None] = Future()
+        self._changes.put((query, values, done))
+        try:
+            await asyncio.wrap_future(done)
+        except (sqlite3.Error, OSError) as error:
+            raise NoRoomError(f"the job cannot be stored ({error})") from None
+
+    def _write(self) -> None:
+        """Take all changes that wait, make them in one transaction, tell whoever waits for them."""
+        while (first := self._changes.get()) is not None:
+            changes = [first]
+            while not self._changes.empty():
+                following = self._changes.get()
+                if following is None:
+                    self._changes.put(None)
+                    break
+                changes.append(following)
+            failed: Exception | None = None
+            with self._lock:
+                try:
+                    self._database.execute("BEGIN IMMEDIATE")
+                    for query, values, _ in changes:
+                        self._database.execute(query, values)
+                    self._database.execute("COMMIT")
+                except (sqlite3.Error, OSError) as error:
+                    failed = error
+                    if self._database.in_transaction:
+                        self._database.execute("ROLLBACK")
+            for *_, done in changes:
+                if failed is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(failed)

@@ -1,0 +1,100 @@
+"""The network's part of a search: proposals for the instances that are still open, made from what is known so far."""
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..problems.contract import Structure, to_tensors
+from ..problems.decoding import random_choice
+from ..problems.starts import fixed_noise
+from ..search.compiled import fast_here, in_background
+from .search import Part, Search, default_chunk, found_by
+from .solver import Request
+
+if TYPE_CHECKING:
+    from .diffusion import DiffusionSolver
+
+
+IMPROVE_ROUNDS: dict[Structure | None, int] = {"makespan": 40, "tour": 20, None: 0}
+"""Changes by local search to the best decode of every pass, unless somebody says otherwise."""
+TRIAL = 8
+"""Items of each kind in the tiny instance that local search is compiled with."""
+
+
+def improves_fast(device: torch.device) -> bool:
+    """Tell whether local search inside a chain is fast on a device: by kernels on a GPU, else compiled."""
+    return device.type == "cuda" or fast_here()
+
+
+def compile_improve(request: Request) -> None:
+    """Have the local search inside a chain compiled for a CPU, and wait for it; elsewhere searches go on meanwhile."""
+    problem, structure = request.problem, request.problem.structure
+    rng, size = np.random.default_rng(0), tuple(min(count, TRIAL) for count in request.size)
+    arrays = {name: array.astype(request.arrays[name].dtype) for name, array in problem.sample(1, size, rng).items()}
+    instances = to_tensors(arrays)
+    trial = random_choice(problem.rule, problem.shape(size), fixed_noise(1, 1, torch.device("cpu")), None)
+    kinds = tuple(str(tensor.dtype) for tensor in instances.values())
+    thread = in_background(("improve", structure, kinds), lambda: problem.improve(instances, trial[None], 2))
+    if thread is not None:
+        thread.join()
+
+
+class Chain:
+    """Trajectories of a diffusion model for some instances, turn after turn.
+
+    A turn noises the best solutions known and denoises them. On a GPU, where they cost little, the first turn runs
+    whole trajectories from noise, on any device every fourth turn of those with a time limit does.
+
+    Parameters
+    ----------
+    solver : the model, and how its trajectories run.
+    request : all instances.
+    places : (open,) which of them are still open.
+    before : the chain that ran for more of them, whose turns are counted on.
+    """
+
+    def __init__(
+        self, solver: "DiffusionSolver", request: Request, places: NDArray[np.int64], before: "Chain | None" = None
+    ) -> None:
+        model = solver.model_for(request.problem, request.size)
+        options = solver.options_for(model, request.size, request.samples)
+        if solver.sampling is None and "improve_rounds" not in solver.changes and improves_fast(model.device):
+            options = replace(options, improve_rounds=IMPROVE_ROUNDS[request.problem.structure])
+        arrays = {name: array[places] for name, array in request.arrays.items()}
+        mine = Request(request.problem, arrays, request.samples, request.seed)
+        chunk = solver.chunk or default_chunk(model, request.shape, options.decodes)
+        self.places, self.model, self.found_by = places, model, found_by(options)
+        self._search = Search(mine, model, options, solver.refine, solver.refine_steps, chunk)
+        self._parts: list[Part] = []
+        self.samples: int = 0 if before is None else before.samples
+        """The most trajectories that an instance got in one turn; a limit may leave fewer than were asked for."""
+        self._turns: int = before._turns if before is not None else 0 if model.device.type == "cuda" else 1
+
+    def turn(
+        self, choice: NDArray[np.int64], cost: NDArray[np.float64], bound: NDArray[np.float64], seconds: float | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the best solution that this turn proposes for each instance, and its cost; infinite where it has none.
+
+        choice, cost, bound : (open, rows) and (open,) what is known about them.
+        seconds : how long the turn may take; without it every instance gets all its samples.
+        """
+        search = self._search
+        search.choice, search.cost, search.bound = choice.copy(), cost.copy(), bound
+        search.proposal_cost = np.full(len(cost), np.inf)
+        until = None if seconds is None else time.perf_counter() + seconds
+        with torch.inference_mode():
+            for number, (chunk, chunks_left) in enumerate(search.chunks()):
+                if number == len(self._parts):
+                    self._parts.append(search.encoded(chunk))
+                    self._parts[-1].turns = self._turns
+                now = time.perf_counter()
+                if until is not None and number and now >= until:
+                    break
+                made = search.turn(self._parts[number], None if until is None else now + (until - now) / chunks_left)
+                self.samples = max(self.samples, made)
+        self._turns += 1
+        return search.proposal.copy(), search.proposal_cost.copy()

@@ -1,0 +1,118 @@
+"""Runs that fit the machine: presets are made for a GPU, and a CPU takes smaller batches and fewer steps a round.
+
+Memory is planned before anything is allocated: what a network keeps of an item for its backward pass is counted, and a
+run that needs more than there is says so at once.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from ..errors import UsageError
+from ..machine import available_memory, gibibytes
+from ..networks import NetworkConfig
+from ..problems.contract import Problem
+from .config import RunConfig, TrainingConfig
+
+CPU_SETTINGS: dict[str, Any] = {
+    "most_cells": 6_400,
+    "targets.instances": 8,
+    "targets.trajectories": 2,
+    "targets.refine_decodes": 32,
+    "targets.sampling.decodes": 32,
+    "cloning.batch": 16,
+    "cloning.steps_first": 6,
+    "cloning.steps_last": 6,
+    "batch": 8,
+}
+"""The most that presets take of each setting on a CPU: a round of 20 × 20 matrices then takes a few seconds on two
+cores, and less than 1 GiB. `most_cells` divides batches of larger ones; `batch` is that of MatNet."""
+
+_KEPT = {"edge": (9, 12), "gated": (4, 8)}
+"""Numbers that a layer keeps for its backward pass: so many for every edge and unit of its state, and so many for every
+item and unit of its width. Counted with `saved_tensors_hooks`; see the test."""
+PEAK = 1.5
+"""What is in memory at the peak of a step, in units of what is kept."""
+_FLOAT = 4
+
+
+def fit_to_cpu(config: RunConfig, kept: Collection[str] = ()) -> tuple[RunConfig, str | None]:
+    """Return a preset's configuration with sizes that suit a CPU, and a line that says what was changed, if anything.
+
+    Parameters
+    ----------
+    kept : settings that somebody asked for, such as "cloning.batch": they stay.
+    """
+    values, changes = asdict(config), []
+    for name, most in CPU_SETTINGS.items():
+        *tables, last = name.split(".")
+        table: Any = values
+        for part in tables:
+            table = table.get(part, {})
+        asked = any(key == name or name.startswith(f"{key}.") for key in kept)
+        unlimited = name == "most_cells" and table.get(last) == 0
+        if last in table and not asked and (table[last] > most or unlimited):
+            if name != "most_cells":
+                changes.append(f"{name} {most} instead of {table[last]}")
+            table[last] = most
+    if values == asdict(config):
+        return config, None
+    words = ", ".join(changes) if changes else f"batches of at most {CPU_SETTINGS['most_cells']} matrix entries"
+    return _with(config, values), f"on this CPU: {words}"
+
+
+def check_memory(needed: int, smaller: str) -> None:
+    """Refuse a run that would need more memory than there is, before any of it is taken.
+
+    needed : bytes.
+    smaller : the settings that need it.
+    """
+    there = available_memory()
+    if there is not None and needed > there:
+        raise UsageError(
+            f"training with these settings needs about {gibibytes(needed)} of memory, and {gibibytes(there)} are free: "
+            f"choose a smaller {smaller}"
+        )
+
+
+def memory_needed(config: TrainingConfig, problem: Problem) -> int:
+    """Return about how many bytes a step of training takes at its peak, with what stays in memory all the time."""
+    return max(_needed(config, *problem.shape(size)) for size in config.sizes)
+
+
+def kept_bytes(network: NetworkConfig, rows: int, columns: int) -> int:
+    """Return about how many bytes the network keeps of one matrix of so many rows and columns, until its gradient."""
+    layers = network.encoder_layers + network.denoiser_layers
+    state = network.edge_width if network.denoiser == "edge" else network.width
+    each_edge, each_item = _KEPT[network.denoiser]
+    edges, candidates = rows * columns, network.candidates_of(rows, columns)
+    gathered = 0
+    if candidates:  # what columns bring to the attention is copied to their edges
+        edges, gathered = rows * candidates, rows * candidates * 2 * network.width
+    return layers * _FLOAT * (each_edge * edges * state + gathered + each_item * (rows + columns) * network.width)
+
+
+def _needed(config: TrainingConfig, rows: int, columns: int) -> int:
+    network, targets = config.model.network, config.targets
+    cells = rows * (network.candidates_of(rows, columns) or columns)
+    count = config.batch_of(targets.instances, rows, columns)
+    trajectories = count * targets.trajectories
+    kept = kept_bytes(network, rows, columns)
+    cloning = kept * config.batch_of(config.cloning.batch, rows, columns) if config.clones else 0
+    improvement = kept * trajectories if config.improvement.weight > 0 else 0
+    decodes = max(targets.sampling.decodes, targets.refine_decodes) * cells * _FLOAT
+    passes = trajectories * (kept // max(1, network.encoder_layers + network.denoiser_layers) + decodes)
+    memory = config.memory.rounds * count * cells * 16 * _FLOAT
+    return int(PEAK * max(cloning, improvement, passes) + memory)
+
+
+def _with(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """Return a configuration with the changed values of its nested dictionary."""
+    changed: dict[str, Any] = {}
+    for name, value in values.items():
+        old = getattr(config, name)
+        if isinstance(value, Mapping):
+            changed[name] = _with(old, value)
+        elif value != old and type(value) is type(old):
+            changed[name] = value
+    return replace(config, **changed)

@@ -1,0 +1,520 @@
+"""Odd and broken inputs, each with what it must give: the numbers that are meant, or a sentence about what is wrong.
+
+An entry is a file's name, its content, what it must give and, where they matter, the options and the problem.
+"""
+
+import gzip
+import io
+import zipfile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from icdc.io import ReadOptions
+
+
+class Read(NamedTuple):
+    """What is read: the numbers of the problem's matrix, None at forbidden pairs, names, and part of what is said."""
+
+    problem: str
+    matrix: list[list[Any]]
+    rows: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    said: str = ""
+
+
+def npy(array: np.ndarray, allow_pickle: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+def npz(**named: object) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **named)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def atsp(section: str, size: object = 2, layout: str = "FULL_MATRIX") -> str:
+    return (
+        f"NAME: t\nTYPE: ATSP\nDIMENSION: {size}\nEDGE_WEIGHT_TYPE: EXPLICIT\n"
+        f"EDGE_WEIGHT_FORMAT: {layout}\nEDGE_WEIGHT_SECTION\n{section}\nEOF\n"
+    )
+
+
+def archive(**members: bytes) -> bytes:
+    """Return a zip archive; two underscores in a name stand for a point."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, content in members.items():
+            file.writestr(name.replace("__", "."), content)
+    return buffer.getvalue()
+
+
+def xlsx(rows: list[list[Any]], title: str = "Sheet", **more: list[list[Any]]) -> bytes:
+    """Return a workbook with one sheet of cells, and further ones by name."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = title
+    for name, cells in {title: rows, **more}.items():
+        sheet = book[name] if name in book.sheetnames else book.create_sheet(name)
+        for row in cells:
+            sheet.append(row)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+OK = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+WITH_NAN = np.where(OK == 4.0, np.nan, OK)
+GOOD_NPY, GOOD_NPZ = npy(OK), npz(durations=OK)
+TALL, WIDE = [[3, 4], [5, 6], [7, 8]], [[1, 2, 3], [4, 5, 6]]
+CITIES = [[0, 2, 3], [4, 0, 5], [6, 7, 0]]
+BOTH = [[0, 2, 3], [2, 0, 4], [3, 4, 0]]
+YES, NO = ReadOptions(labels=True), ReadOptions(labels=False)
+COMMA, POINT = ReadOptions(decimal=","), ReadOptions(decimal=".")
+STRAIGHT, GLOBE = ReadOptions(metric="euclidean"), ReadOptions(metric="geo")
+M, J = ("m1", "m2"), ("a", "b", "c")
+
+# (file name, content, what it gives[, options[, problem]])
+CORPUS: list[tuple[Any, ...]] = [
+    # tables
+    ("a.csv", "", "the file is empty"),
+    ("a.csv", "\n \n\t\n", "the file is empty"),
+    ("a.csv", "# only a comment\n", "the file is empty"),
+    ("a.csv", "m1,m2\n", "no row of numbers"),
+    ("a.csv", "1,2\n3\n", "line 2 has 1 cells where line 1 has 2"),
+    ("a.csv", "1,2\n3,4,5\n", "line 2 has 3 cells where line 1 has 2"),
+    ("a.csv", "1,2\n3,4\n5,", Read("pmsp", [[1, 2], [3, 4], [5, None]], said="1 forbidden pair")),
+    ("a.csv", "1,2\nNaN,4\n5,6", "line 2, column 1: 'NaN' is not a finite number"),
+    ("a.csv", "1,2\n3,inf\n5,6", Read("pmsp", [[1, 2], [3, None], [5, 6]])),
+    ("a.csv", "1,2\n3,-inf\n5,6", "line 2, column 2: '-inf' is not a finite number"),
+    ("a.csv", "1,2\n3,-4\n5,6", "negative value -4 at row 2, column 2"),
+    ("a.csv", "1,2\n3,four\n5,6", "line 2, column 2: 'four' is not a number"),
+    ("a.csv", "1,2\n3,=A1\n5,6", "'=A1' is not a number"),
+    ("a.csv", "1,2\n3,1e999\n5,6", "'1e999' is too large"),
+    ("a.csv", "1,2\n3," + "1" * 400 + "\n5,6", "is too large"),
+    ("a.csv", "1,2\n3," + "y" * 400 + "\n5,6", "…' is not a number"),
+    ("a.csv", "a,1,2\nb,3,4\na,5,6", "the row label 'a' occurs twice"),
+    ("a.csv", "z,z\n1,2\n3,4\n5,6", "the column label 'z' occurs twice"),
+    ("a.csv", "x,x\n1,2\n3,4", Read("pmsp", [[None, None], [1, 2], [3, 4]])),
+    ("a.csv", ",x,y\na,1,2\nb,3,4\nc,5", "line 4 has 2 cells"),
+    ("a.csv", '"1,2\n3,4\n', "line 1 cannot be read as a table"),
+    ("a.csv", "one two three", "a header but no row of numbers"),
+    ("a.csv", b"\x00\x01\x02\x03", "not text"),
+    ("a.csv", b"1,2\n3,\xff\xfe\n", "line 2, column 2: 'ÿþ' is not a number"),
+    ("a.csv", b"1,2\n3,\xff\x01\n", "not text (byte 7 is not UTF-8)"),
+    ("a.csv", b"\xff\xfe1", "not text"),
+    ("a.tsv", "1\t2\n3\ty\n5\t6", "line 2, column 2: 'y' is not a number"),
+    ("a.tsv", "1\t2\n3\tx\n5\t6", Read("pmsp", [[1, 2], [3, None], [5, 6]])),
+    ("a.txt", "1 2\n3\n", "line 2 has 1 cells"),
+    ("a.csv", "%PDF-1.7\n%âãÏÓ\n", "is not a number"),
+    ("a.csv", "<html><body>404</body></html>", "is not a number"),
+    # JSON
+    ("a.json", "", "the file is empty"),
+    ("a.json", "{", "line 1: this is not JSON"),
+    ("a.json", "[[1,2],\n[3,4", "line 2: this is not JSON"),
+    ("a.json", "[]", "the list is empty"),
+    ("a.json", "{}", "the object holds no matrix"),
+    ("a.json", "[[]]", "is empty"),
+    ("a.json", "null", "must be a matrix or an object, got null"),
+    ("a.json", "7", "must be a matrix or an object, got a number"),
+    ("a.json", '"text"', "must be a matrix or an object, got 'text'"),
+    ("a.json", "[1,2,3]", "must be a matrix, got an array with 1 axes"),
+    ("a.json", "[[1,2],[3]]", "row 2 has 1 entries where row 1 has 2"),
+    ("a.json", "[[1,2],3]", "row 2 must be a list of numbers, got a number"),
+    ("a.json", '[[1,2],[3,"4"],[5,6]]', Read("pmsp", [[1, 2], [3, 4], [5, 6]])),
+    ("a.json", "[[1,2],[3,null],[5,6]]", Read("pmsp", [[1, 2], [3, None], [5, 6]])),
+    ("a.json", "[[1,2],[3,true],[5,6]]", "row 2, column 2: true is not a number"),
+    ("a.json", "[[1,2],[3,NaN],[5,6]]", "row 2, column 2: 'nan' is not a finite number"),
+    ("a.json", "[[1,2],[3,-Infinity],[5,6]]", "row 2, column 2: '-inf' is not a finite number"),
+    ("a.json", "[[1,2],[3,1e31],[5,6]]", "row 2, column 2: the number is too large"),
+    ("a.json", f"[[1,2],[3,{10**20}],[5,6]]", "row 2, column 2: the number is too large"),
+    ("a.json", "[[1,2],[3," + "9" * 5000 + "],[5,6]]", "a.json: "),
+    ("a.json", "[" * 100_000, "a.json: "),
+    ("a.json", '{"problem": 3, "durations": [[1]]}', "'problem' must be a name"),
+    (
+        "a.json",
+        '{"problem": "pmsp", "duration": [[1]]}',
+        "the array 'durations' of the problem 'pmsp' is missing",
+    ),
+    ("a.json", '{"problem": "pmsp", "durations": 3}', "the object holds no matrix"),
+    ("a.json", '{"problem": "navigation", "coordinates": [[0,0],[1,1]]}', "the array 'slowness'"),
+    (
+        "a.json",
+        '{"problem": "navigation", "matrix": [[0,0],[1,1]]}',
+        "needs the arrays 'coordinates', 'slowness'",
+    ),
+    (
+        "a.json",
+        '{"problem": "atsp", "distances": [[0,1,2],[3,0,4]]}',
+        "must be square, got 2 rows and 3 columns",
+    ),
+    ("a.json", '{"problem": "atsp", "distances": [[0]]}', "at least 2 cities"),
+    ("a.json", '{"problem": "atsp", "distances": [[0,-1],[1,0]]}', "negative value -1 at row 1, column 2"),
+    ("a.json", '{"durations": [[1,2],[3,4]], "jobs": ["a"]}', "there are 1 names for 2 rows"),
+    ("a.json", '{"durations": [[1,2],[3,4]], "jobs": ["a", "a"]}', "'a' occurs twice"),
+    ("a.json", '{"durations": [[1,2],[3,4]], "jobs": ["a", {}]}', "'jobs' must be a list of names"),
+    ("a.jsonl", '{"durations": [[1,2]]}\n{"durations": [[1,2]]\n', "line 2: this is not JSON"),
+    # TSPLIB
+    ("a.atsp", "", "DIMENSION must be a whole number"),
+    ("a.atsp", atsp("0 1 2"), "must hold 4 numbers for 2 cities in FULL_MATRIX, got 3"),
+    ("a.atsp", atsp("0 1 2 0 5"), "must hold 4 numbers"),
+    ("a.atsp", atsp("0 1 -2 0"), "negative value -2 at row 2, column 1"),
+    ("a.atsp", atsp("0 1 2 nil"), "line 7: 'nil' is not a finite number"),
+    ("a.atsp", atsp("0", size=1), "at least 2 cities"),
+    ("a.atsp", atsp("0 1 2 0", size="two"), "DIMENSION must be a whole number of cities, got 'two'"),
+    ("a.atsp", atsp("0 1 2 0", size="9" * 99), "DIMENSION must be a whole number"),
+    ("a.atsp", atsp("0 1 2 0", layout="SPIRAL"), "EDGE_WEIGHT_FORMAT 'SPIRAL' is not supported"),
+    ("a.tsp", "just some words", "line 1: 'just some words' is neither"),
+    ("a.tsp", b"\x89PNG\r\n\x1a\n\x00", "not text"),
+    ("a.tour", "TYPE: TOUR\nTOUR_SECTION\n1 2 3 -1", "this is a tour, not an instance"),
+    # NumPy
+    ("a.npy", b"", "the file is empty"),
+    ("a.npy", b"junk junk junk", "cannot be read as NumPy arrays"),
+    ("a.npy", GOOD_NPY[:20], "cannot be read as NumPy arrays"),
+    ("a.npy", GOOD_NPY[:-1], "cannot be read as NumPy arrays"),
+    ("a.npy", npy(WITH_NAN), "not finite at row 2, column 2"),
+    ("a.npy", npy(-OK), "negative value -1.0 at row 1, column 1"),
+    ("a.npy", npy(np.array([["a", "b"]])), "must hold numbers"),
+    ("a.npy", npy(np.array([[None, 1]]), allow_pickle=True), "cannot be read as NumPy arrays"),
+    ("a.npy", npy(np.ones((2, 3), dtype=complex)), "must hold numbers"),
+    ("a.npy", npy(np.array(3.0)), "got an array with 0 axes"),
+    ("a.npy", npy(np.ones(4)), "got an array with 1 axes"),
+    ("a.npy", npy(np.ones((0, 4))), "is empty"),
+    ("a.npy", npy(np.ones((0, 4, 4))), "the file holds no instance"),
+    ("a.npy", npy(np.full((3, 2), 2**60)), "the value at row 1, column 1 is too large"),
+    ("a.npy", npy(np.full((3, 2), 1e300)), "the value at row 1, column 1 is too large"),
+    ("a.npz", b"", "the file is empty"),
+    ("a.npz", GOOD_NPZ[:-30], "cannot be read as NumPy arrays"),
+    ("a.npz", GOOD_NPZ[:150], "cannot be read as NumPy arrays"),
+    ("a.npz", npz(problem="pmsp"), "the archive holds no matrix"),
+    ("a.npz", npz(problem="pmsp", times=OK[None]), "the array 'durations'"),
+    ("a.npz", npz(problem=np.array([1, 2]), durations=OK[None]), "'problem' must be a name"),
+    ("a.npz", npz(problem="atsp", distances=OK[None]), "must be square"),
+    ("a.npz", npz(coordinates=OK[None], slowness=OK, traffic=OK), "different numbers of instances"),
+    # names or numbers
+    ("a.csv", ",2,3,4\n2,,5,6\n3,5,,7\n4,6,7,", "say --labels if they are, --no-labels if they are not"),
+    ("a.csv", ",2,3\n2,,5\n3,5,", Read("atsp", [[0, 2, 3], [2, 0, 5], [3, 5, 0]], said="empty diagonal"), NO),
+    ("a.csv", ",2,3\n2,,5\n3,5,", Read("atsp", [[0, 5], [5, 0]], ("2", "3"), ("2", "3")), YES),
+    ("a.csv", ",5,3\n2,,4\n1,6,", Read("atsp", [[0, 5, 3], [2, 0, 4], [1, 6, 0]], said="no names")),
+    ("a.csv", ",1,2\n1,-,4\n2,6,-", Read("atsp", [[0, 4], [6, 0]], ("1", "2"), ("1", "2"))),
+    ("a.csv", ",0,1\n0,3,4\n1,5,6\n2,7,8", Read("pmsp", TALL, ("0", "1", "2"), ("0", "1"))),
+    ("a.csv", ",7,9\n3,3,4\n5,5,6\n2,7,8", "numbers beside a forbidden pair; say --labels"),
+    ("a.csv", ",7,9\n3,3,4\n5,5,6\n2,7,8", Read("pmsp", TALL, ("3", "5", "2"), ("7", "9")), YES),
+    ("a.csv", ",7,9\n3,3,4\n5,5,6", Read("pmsp", [[None, 7, 9], [3, 3, 4], [5, 5, 6]]), NO, "pmsp"),
+    ("a.csv", "Job ID,m1,m2\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.csv", "job_id,m1,m2\n17,3,4\n4,5,6\n9,7,8", Read("pmsp", TALL, ("17", "4", "9"), M)),
+    ("a.csv", "jobId,m1,m2\n17,3,4\n4,5,6\n9,7,8", Read("pmsp", TALL, ("17", "4", "9"), M)),
+    ("a.csv", "id,m1,m2\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.csv", "No.,m1,m2\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.csv", "Nr;m1;m2\n1;3;4\n2;5;6\n3;7;8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.csv", "Unnamed: 0,m1,m2\n0,3,4\n1,5,6\n2,7,8", Read("pmsp", TALL, ("0", "1", "2"), M)),
+    ("a.csv", "id,m1,m2\n1,3,4\n1,5,6\n3,7,8", "the row label '1' occurs twice"),
+    ("a.csv", "id,m1,m2\n1,3,4\n2,5,6", Read("pmsp", [[1, 3, 4], [2, 5, 6]], None, ("id", *M)), NO),
+    (
+        "a.csv",
+        "Auftrag,cut,drill\n1,2,3\n2,3,4\n3,5,6",
+        "'Auftrag' may number the rows (1, 2, 3, …); say --id-column 1",
+    ),
+    ("a.csv", "part,cut,drill\n104,2,3\n107,3,4\n111,5,6\n112,1,1", "'part' may number the rows"),
+    ("a.csv", "part,cut,drill\n907,2,3\n104,3,4\n111,5,6", "'part' may number the rows"),
+    (
+        "a.csv",
+        "part,m1,m2\n1,3,4\n2,5,6\n3,7,8",
+        Read("pmsp", TALL, ("1", "2", "3"), M),
+        ReadOptions(id_column="part"),
+    ),
+    ("a.csv", "m1,m2,id\n3,4,1\n5,6,2\n7,8,3", "'id' seems to number the rows; say --id-column 3"),
+    (
+        "a.csv",
+        "m1,m2,id\n3,4,1\n5,6,2\n7,8,3",
+        Read("pmsp", TALL, ("1", "2", "3"), M),
+        ReadOptions(id_column="3"),
+    ),
+    ("a.csv", "m1,m2\n3,4\n5,6", "there is no column 'job' (--id-column)", ReadOptions(id_column="job")),
+    ("a.csv", "m1,m2\n1,5\n2,6\n3,9", Read("pmsp", [[1, 5], [2, 6], [3, 9]], None, M)),
+    ("a.csv", "A,B\n1,5\n2,6\n3,9", Read("pmsp", [[1, 5], [2, 6], [3, 9]], None, ("A", "B"))),
+    ("a.csv", "1,5,7\n2,6,3\n3,8,9\n4,1,1", "column 1 may number the rows (1, 2, 3, …)"),
+    (
+        "a.csv",
+        "1,5,7\n2,6,3\n3,8,9\n4,1,1",
+        Read("pmsp", [[5, 7], [6, 3], [8, 9], [1, 1]], ("1", "2", "3", "4")),
+        ReadOptions(id_column="1"),
+    ),
+    ("a.csv", "0,1,2\n5,7,2\n4,4,9\n1,3,1", "row 1 may number the columns (0, 1, 2, …); say --labels --id-column 0"),
+    (
+        "a.csv",
+        "0,1,2\n5,7,2\n4,4,9",
+        Read("pmsp", [[5, 7, 2], [4, 4, 9]], None, ("0", "1", "2")),
+        ReadOptions(labels=True, id_column="0"),
+    ),
+    ("a.csv", "0,1,2\n1,0,3\n2,3,0", Read("atsp", [[0, 1, 2], [1, 0, 3], [2, 3, 0]]), ReadOptions(), "atsp"),
+    ("a.csv", "1,2,3\n4,5,6\n", Read("pmsp", WIDE)),
+    (
+        "a.csv",
+        ",X,Y,Z\nA,1,2,3\nB,4,5,6\nC,7,8,9",
+        Read("pmsp", [[1, 2, 3], [4, 5, 6], [7, 8, 9]], ("A", "B", "C"), ("X", "Y", "Z")),
+    ),
+    ("a.csv", ",X,Y,Z\nA,1,2,3\nB,4,5,6\nC,7,8,9", "the rows have 'A' and the columns 'X'", ReadOptions(), "atsp"),
+    ("a.csv", ",A,B,Z\nA,1,2,3\nB,4,5,6\nC,7,8,9", "the rows have 'C' and the columns 'Z'", ReadOptions(), "atsp"),
+    ("a.csv", ",A,B,Z\nA,1,2,3\nB,4,5,6\nC,7,8,9", "say which with --problem atsp or --problem pmsp"),
+    ("a.csv", ",A,B\nA,0,2\nB,4,0", Read("atsp", [[0, 2], [4, 0]], ("A", "B"), ("A", "B"))),
+    ("a.csv", ",a,b\nx,3,4\ny,5,6\nz,7,8", Read("pmsp", TALL, ("x", "y", "z"), ("a", "b"))),
+    ("a.csv", "a,3,4\nb,5,6\nx,7,8", Read("pmsp", TALL, ("a", "b", "x"))),
+    # comments
+    ("a.csv", "#,m1,m2\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.csv", "# job,m1,m2\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.csv", "#m1,m2\n3,4\n5,6\n7,8", Read("pmsp", TALL, None, M)),
+    ("a.txt", "# job m1 m2\n1 3 4\n2 5 6\n3 7 8", Read("pmsp", TALL, ("1", "2", "3"), M)),
+    ("a.txt", "# in minutes\n3 4\n5 6\n7 8", Read("pmsp", TALL)),
+    ("a.csv", "# minutes, measured\n# job,m1,m2\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J, M)),
+    ("a.csv", "job,m1,m2\n#1,3,4\n#2,5,6\n#3,7,8", Read("pmsp", TALL, ("#1", "#2", "#3"), M)),
+    ("a.csv", "#1,3,4\n#2,5,6\n#3,7,8", Read("pmsp", TALL, ("#1", "#2", "#3"))),
+    ("a.csv", "a,3,4\n#2,5,6\nc,7,8", "line 2 begins with # and is as wide as the table: a comment or a row?"),
+    ("a.csv", "a,3,4\n#2,5,6\nc,7,8", Read("pmsp", TALL, ("a", "#2", "c")), ReadOptions(comments=False)),
+    ("a.csv", "a,3,4\n#2,9,9\nb,5,6\nc,7,8", Read("pmsp", TALL, J), ReadOptions(comments=True)),
+    ("a.csv", "a,3,4\n# it's \"odd\nb,5,6\nc,7,8", Read("pmsp", TALL, J)),
+    # numbers as people write them
+    ("a.csv", "1,234;5\n2;3\n4;6", "'1,234' may be 1.234 or 1234; say which mark stands before fractions"),
+    ("a.csv", "1,234;5\n2;3\n4;6", Read("pmsp", [[1.234, 5], [2, 3], [4, 6]], said="decimal comma"), COMMA),
+    ("a.csv", "1,234;5\n2;3\n4;6", Read("pmsp", [[1234, 5], [2, 3], [4, 6]], said="'1,234' is 1234"), POINT),
+    ("a.csv", "1.234;5\n2;3\n4;6", "'1.234' may be 1234 or 1.234"),
+    ("a.csv", "1,234;5\n2;3,5\n4;6", Read("pmsp", [[1.234, 5], [2, 3.5], [4, 6]], said="decimal comma")),
+    ("a.csv", "1.234,5;5\n2;3\n4;6", Read("pmsp", [[1234.5, 5], [2, 3], [4, 6]], said="decimal comma")),
+    ("a.csv", "0,125;5\n2;3\n4;6", Read("pmsp", [[0.125, 5], [2, 3], [4, 6]], said="decimal comma")),
+    ("a.csv", "1,5;2.5\n3;4\n5;6", "'2.5' is not a number where ',' stands before fractions, as in '1,5'"),
+    ("a.csv", '"1,234",5\n2,3\n4,6', Read("pmsp", [[1234, 5], [2, 3], [4, 6]], said="'1,234' is 1234")),
+    ("a.csv", '"1,5",5\n2,3\n4,6', Read("pmsp", [[1.5, 5], [2, 3], [4, 6]], said="decimal comma")),
+    ("a.csv", "1.234,5\n2,3\n4,6", Read("pmsp", [[1.234, 5], [2, 3], [4, 6]])),
+    ("a.tsv", "1,234\t5\n2\t3\n4\t6", "'1,234' may be 1.234 or 1234"),
+    ("a.csv", "1 234;5\n2;3\n4;6", Read("pmsp", [[1234, 5], [2, 3], [4, 6]], said="'1 234' is 1234")),
+    ("a.csv", "1\u00a0234;5\n2;3\n4;6", Read("pmsp", [[1234, 5], [2, 3], [4, 6]])),
+    ("a.csv", "1\u202f234,5;5\n2;3\n4;6", Read("pmsp", [[1234.5, 5], [2, 3], [4, 6]])),
+    ("a.csv", "1'234;5\n2;3\n4;6", Read("pmsp", [[1234, 5], [2, 3], [4, 6]])),
+    ("a.csv", "1,234,567.5;5\n2;3\n4;6", Read("pmsp", [[1234567.5, 5], [2, 3], [4, 6]])),
+    ("a.csv", "12 34;5\n2;3\n4;6", "'12 34' is not a number"),
+    ("a.csv", "−3;5\n2;3\n4;6", "negative value -3"),
+    ("a.csv", "1;1,5\n1;1,", Read("pmsp", [[1, 1.5], [1, 1]]), ReadOptions(), "pmsp"),
+    # separators, quotes, empty cells around the table
+    ("a.csv", "sep=;\n3;4\n5;6\n7;8", Read("pmsp", TALL)),
+    ("a.csv", "sep=|\n3|4\n5|6\n7|8", Read("pmsp", TALL)),
+    ("a.csv", "\ufeffsep=,\r\nm1,m2\r\n3,4\r\n5,6\r\n7,8\r\n", Read("pmsp", TALL, None, M)),
+    ("a.csv", "m1,m2,,\n3,4,,\n5,6,,\n7,8,,\n,,,\n,,,\n", Read("pmsp", TALL, None, M)),
+    ("a.csv", ",,\n,m1,m2\n,3,4\n,5,6\n,7,8\n", Read("pmsp", TALL, None, M)),
+    ("a.csv", "3,4\n5,6,\n7,8,,", Read("pmsp", TALL)),
+    ("a.csv", ",3\n,5\n,7", "column 1 is empty in every row; write '-' if all its pairs are forbidden"),
+    ("a.csv", "-,3\n-,5\n-,7", Read("pmsp", [[None, 3], [None, 5], [None, 7]])),
+    ("a.csv", 'sep="\n3;4', "the header has 1 cells where line 2 has 2"),
+    ("a.csv", "minutes\n3,4\n5,6\n7,8", "the header has 1 cells where line 2 has 2"),
+    ("a.csv", "3,4\n,\n5,6\n7,8", "line 2 has only empty cells"),
+    ("a.csv", '"cut\nfirst",3,4\nb,5,6\nc,7,8', Read("pmsp", TALL, ("cut first", "b", "c"))),
+    ("a.csv", '"say ""hi""",3,4\nb,5,6\nc,7,8', Read("pmsp", TALL, ('say "hi"', "b", "c"))),
+    ("a.csv", '"a;b",3,4\nb,5,6\nc,7,8', Read("pmsp", TALL, ("a;b", "b", "c"))),
+    ("a.csv", "m1,m2\r3,4\r5,6\r7,8\r", Read("pmsp", TALL, None, M)),
+    ("a.csv", "m1,m2,\na,3,4\nb,5,6\nc,7,8", "'m2' is not a number"),
+    ("a.csv", "job,m1,,m3\na,3,4,5\nb,5,6,7", "is not a number"),
+    # triangles
+    ("a.csv", "0\n2,0\n3,4,0", Read("atsp", BOTH, said="the lower triangle, mirrored")),
+    ("a.csv", "-\n2,-\n3,4,-", Read("atsp", BOTH)),
+    ("a.csv", "0,,\n2,0,\n3,4,0", Read("atsp", BOTH, said="the lower triangle, mirrored")),
+    ("a.csv", "0,2,3\n0,4\n0", Read("atsp", BOTH, said="the upper triangle, mirrored")),
+    ("a.csv", "0,2,3\n,0,4\n,,0", Read("atsp", BOTH, said="the upper triangle, mirrored")),
+    ("a.csv", "A,0\nB,2,0\nC,3,4,0", Read("atsp", BOTH, ("A", "B", "C"), ("A", "B", "C"))),
+    ("a.csv", ",A,B,C\nA,0\nB,2,0\nC,3,4,0", Read("atsp", BOTH, ("A", "B", "C"), ("A", "B", "C"))),
+    ("a.csv", ",A,B,C\nA,,,\nB,2,,\nC,3,4,", Read("atsp", BOTH, ("A", "B", "C"), ("A", "B", "C"))),
+    ("a.csv", "2\n3,4\n5,6,7", "(half a matrix needs its diagonal, zeros or '-')"),
+    ("a.csv", "0\n2,0\n3,4,0", "line 2 has 2 cells where line 1 has 1", ReadOptions(), "pmsp"),
+    ("a.csv", "0,,\n2,0,\n3,4,0", Read("pmsp", [[0, None, None], [2, 0, None], [3, 4, 0]]), ReadOptions(), "pmsp"),
+    ("a.json", "[[0],[2,0],[3,4,0]]", Read("atsp", BOTH, said="the lower triangle, mirrored")),
+    ("a.csv", ",,,\n2,,,\n3,4,,\n5,6,7,", "this seems to be half a matrix; it needs its diagonal"),
+    (
+        "a.csv",
+        ",,,\n2,,,\n3,4,,\n5,6,7,",
+        Read("pmsp", [[2, None, None], [3, 4, None], [5, 6, 7]]),
+        ReadOptions(),
+        "pmsp",
+    ),
+    # forbidden pairs
+    ("a.csv", "1,-\nx,2\n3,∞", Read("pmsp", [[1, None], [None, 2], [3, None]], said="3 forbidden pairs")),
+    ("a.csv", "1,null\nNone,2\n3,+inf", Read("pmsp", [[1, None], [None, 2], [3, None]])),
+    (
+        "a.csv",
+        ",A,B,C\nA,,2,-\nB,4,,5\nC,x,7,",
+        Read("atsp", [[0, 2, None], [4, 0, 5], [None, 7, 0]], ("A", "B", "C"), ("A", "B", "C"), "2 forbidden pairs"),
+    ),
+    ("a.csv", "4,nan\n2,2\n3,4", "'nan' is not a finite number; a forbidden pair is written as an empty cell"),
+    ("a.csv", "4,nan\n2,2\n3,4", Read("pmsp", [[4, None], [2, 2], [3, 4]]), ReadOptions(nan_forbidden=True)),
+    ("a.csv", "4,NA\n2,2\n3,4", "'NA' is not a finite number"),
+    ("a.csv", "9007199254740992,-\n1,2\n3,4", "too large for an instance with forbidden pairs"),
+    ("a.csv", "-,5\n6,-\n1,2", Read("pmsp", [[None, 5], [6, None], [1, 2]])),
+    ("a.csv", "-,5\n6,-", Read("pmsp", [[None, 5], [6, None]]), ReadOptions(), "pmsp"),
+    (
+        "a.json",
+        '{"durations": [[1, 2], [3, 4]], "forbidden": [[false, true], [false, false]]}',
+        Read("pmsp", [[1, None], [3, 4]], said="1 forbidden pair"),
+    ),
+    ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": [[false, true]]}', "'forbidden' can forbid pairs only as"),
+    ("a.npy", npy(np.where(OK == 4, np.inf, OK)), Read("pmsp", [[1.0, 2.0], [3.0, None], [5.0, 6.0]])),
+    ("a.npy", npy(np.where(OK == 4, -np.inf, OK)), "not finite at row 2, column 2"),
+    ("a.npy", npy(WITH_NAN), Read("pmsp", [[1.0, 2.0], [3.0, None], [5.0, 6.0]]), ReadOptions(nan_forbidden=True)),
+    ("a.npz", npz(durations=OK, forbidden=OK == 4), Read("pmsp", [[1.0, 2.0], [3.0, None], [5.0, 6.0]])),
+    (
+        "a.atsp",
+        atsp("9999999 5 9999999 2 9999999 3 4 6 9999999", 3),
+        Read("atsp", [[0, 5, None], [2, 0, 3], [4, 6, 0]], said="9999999 is read as forbidden; 1 forbidden pair"),
+    ),
+    ("a.atsp", atsp("0 5 9999 2 0 3 4 6 0", 3), Read("atsp", [[0, 5, None], [2, 0, 3], [4, 6, 0]])),
+    (
+        "a.atsp",
+        atsp("0 5 9999 2 0 3 4 9999 0", 3),
+        Read("atsp", [[0, 5, None], [2, 0, 3], [4, None, 0]], said="2 forbidden pairs"),
+    ),
+    (
+        "a.atsp",
+        atsp("0 9999 9999 2 0 3 4 6 0", 3),
+        Read("atsp", [[0, 9999, 9999], [2, 0, 3], [4, 6, 0]], said="9999 may mean forbidden, but no tour does without"),
+    ),
+    ("a.atsp", atsp("0 5 9998 2 0 3 4 6 0", 3), Read("atsp", [[0, 5, 9998], [2, 0, 3], [4, 6, 0]])),
+    ("a.csv", "3,4\n5,9999\n7,8", Read("pmsp", [[3, 4], [5, 9999], [7, 8]], said="if it means forbidden, write '-'")),
+    # points
+    ("a.csv", "city,x,y\na,0,0\nb,3,4", "'x' and 'y' look like coordinates; say --metric euclidean or --metric geo"),
+    (
+        "a.csv",
+        "city,x,y\na,0,0\nb,3,4",
+        Read("atsp", [[0.0, 5.0], [5.0, 0.0]], ("a", "b"), ("a", "b"), "straight lines"),
+        STRAIGHT,
+    ),
+    ("a.csv", "city,x,y\na,3,4\nb,5,6", Read("pmsp", TALL[:2], ("a", "b"), ("x", "y")), ReadOptions(), "pmsp"),
+    ("a.csv", "lat,lon\n1,2\n3,4\n5,6", "'lat' and 'lon' look like coordinates"),
+    ("a.csv", "name,lat,lon,demand\na,1,2,3\nb,3,4,5", "'lat' and 'lon' look like coordinates"),
+    (
+        "a.csv",
+        "name,lat,lon,demand\na,1,2,3\nb,3,4,5",
+        "points are a table of two columns of numbers, got 2 × 3",
+        GLOBE,
+    ),
+    ("a.csv", "lat,lon\n95,2\n3,4", "point 1 has the latitude 95; it must be within ±90", GLOBE),
+    ("a.csv", "lon,lat\n95,2\n95,2", Read("atsp", [[0.0, 0.0], [0.0, 0.0]], said="kilometres on the globe"), GLOBE),
+    ("a.csv", "0,0\n3,4\n", Read("atsp", [[0.0, 5.0], [5.0, 0.0]]), STRAIGHT),
+    ("a.csv", "x,y\n0,0\n3,\n", "point 2 has no number in column 2", STRAIGHT),
+    ("a.json", '[{"x": 0, "y": 0}, {"x": 3, "y": 4}]', Read("atsp", [[0.0, 5.0], [5.0, 0.0]]), STRAIGHT),
+    ("a.json", '{"coordinates": [[0, 0], [3, 4]]}', "--metric takes distances between coordinates"),
+    ("a.json", '{"coordinates": [[0, 0], [3, 4]]}', Read("atsp", [[0.0, 5.0], [5.0, 0.0]]), STRAIGHT),
+    ("a.npy", npy(np.array([[0, 0], [3, 4]])), Read("atsp", [[0.0, 5.0], [5.0, 0.0]]), STRAIGHT),
+    ("a.tsp", atsp("0 1 2 0"), "a TSPLIB file says itself how distances are taken", STRAIGHT),
+    # encodings and packed files
+    (
+        "a.csv",
+        "Ärger,3,4\nb,5,6\nc,7,8".encode("latin-1"),
+        Read("pmsp", TALL, ("Ärger", "b", "c"), said="read as Windows-1252"),
+    ),
+    ("a.csv", "5 €,3,4\nb,5,6\nc,7,8".encode("cp1252"), Read("pmsp", TALL, ("5 €", "b", "c"))),
+    ("a.csv", "é,3,4\nb,5,6\nc,7,8".encode("utf-16"), Read("pmsp", TALL, ("é", "b", "c"))),
+    ("a.csv", "3,4\n5,6\n7,8".encode("utf-16-le"), "not text"),
+    ("a.csv.gz", gzip.compress(b"3,4\n5,6\n7,8"), Read("pmsp", TALL)),
+    ("a.json.gz", gzip.compress(b"[[3,4],[5,6],[7,8]]"), Read("pmsp", TALL)),
+    ("a.npy.gz", gzip.compress(GOOD_NPY), Read("pmsp", OK.tolist())),
+    ("a.gz", gzip.compress(b"3,4\n5,6\n7,8"), Read("pmsp", TALL)),
+    ("a.csv", gzip.compress(b"3,4\n5,6\n7,8"), Read("pmsp", TALL)),
+    ("a.csv.gz", b"3,4\n5,6\n7,8", "this is not a gzip file"),
+    ("a.csv.gz", gzip.compress(b"3,4\n5,6\n7,8")[:-4], "the gzip file is damaged"),
+    ("a.csv.gz", b"\x1f\x8bjunk and more junk", "the gzip file is damaged"),
+    ("a.csv.gz", gzip.compress(b""), "the file is empty"),
+    # names that a terminal would obey
+    ("a.csv", "\x1b[31mred,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, ("\x1b[31mred", "b", "c"))),
+    ("a.csv", "3,\x1b[2J\n5,6", r"line 1, column 2: '\x1b[2J' is not a number"),
+    # JSON of other programs
+    (
+        "a.json",
+        '[{"job": "a", "m1": 3, "m2": 4}, {"job": "b", "m1": 5, "m2": 6}, {"job": "c", "m1": 7, "m2": 8}]',
+        Read("pmsp", TALL, J, M),
+    ),
+    (
+        "a.jsonl",
+        '{"job": "a", "m1": 3, "m2": 4}\n{"job": "b", "m1": 5, "m2": 6}',
+        Read("pmsp", TALL[:2], ("a", "b"), M),
+    ),
+    ("a.json", '[{"m1": 3, "m2": 4}, {"m1": 5}]', "record 2 lacks 'm2', unlike record 1"),
+    ("a.json", '[{"m1": 3, "m2": 4}, {"m1": 5, "m2": 6, "m3": 7}]', "record 2 also has 'm3', unlike record 1"),
+    (
+        "a.json",
+        '[{"m1": 3, "m2": null}, {"m1": 5, "m2": 6}]',
+        Read("pmsp", [[3, None], [5, 6]], None, M),
+        ReadOptions(),
+        "pmsp",
+    ),
+    (
+        "a.json",
+        '{"columns": ["m1", "m2"], "index": ["a", "b", "c"], "data": [[3, 4], [5, 6], [7, 8]]}',
+        Read("pmsp", TALL, J, M),
+    ),
+    (
+        "a.json",
+        '{"columns": ["m1", "m2"], "index": [0, 1, 2], "data": [[3, 4], [5, 6], [7, 8]]}',
+        Read("pmsp", TALL, None, M),
+    ),
+    (
+        "a.json",
+        '{"columns": ["job_id", "m1", "m2"], "data": [[4, 3, 4], [9, 5, 6], [2, 7, 8]]}',
+        Read("pmsp", TALL, ("4", "9", "2"), M),
+    ),
+    (
+        "a.json",
+        '{"columns": ["m1", "m2"], "index": ["a"], "data": [[3, 4], [5, 6]]}',
+        "'index' has 1 entries for 2 rows",
+    ),
+    (
+        "a.json",
+        '{"columns": ["m1"], "data": [[3, 4], [5, 6]]}',
+        "'columns' has 1 names where row 1 of 'data' has 2 entries",
+    ),
+    ("a.json", '{"m1": {"a": 3}, "m2": {"a": 4}}', "a table is written as a list of records"),
+    ("a.json", '[["3", "4"], ["5", "6"], ["7", "8"]]', Read("pmsp", TALL)),
+    (
+        "a.json",
+        '[["3,5", "4"], ["5", "6"], ["7", "8"]]',
+        Read("pmsp", [[3.5, 4], [5, 6], [7, 8]], said="decimal comma"),
+    ),
+    ("a.json", '[["1,234", "4"], ["5", "6"], ["7", "8"]]', "'1,234' may be 1.234 or 1234"),
+    ("a.json", '[["job", "m1", "m2"], ["a", 3, 4], ["b", 5, 6], ["c", 7, 8]]', Read("pmsp", TALL, J, M)),
+    ("a.json", '{"durations": [[1, 2]], "durations": [[3, 4]]}', "the entry 'durations' occurs twice in an object"),
+    ("a.json", '{"durations": [["3", null], [5, "x"]]}', Read("pmsp", [[3, None], [5, None]])),
+    ("a.json", "[[1, {}], [2, 3]]", "row 1, column 2: an object is not a number"),
+    # zip archives
+    ("a.npz", archive(a__txt=b"hello"), "this is a zip archive without NumPy arrays in it"),
+    ("a.zip", archive(a__txt=b"hello"), "this is a zip archive without NumPy arrays in it"),
+    ("a.npz", archive(durations__npy=GOOD_NPY, readme__txt=b"x"), "'readme.txt' is not a NumPy array"),
+    ("a.npz", archive(), "without NumPy arrays"),
+    ("a.npy", GOOD_NPY + b"more", "it goes on after the array"),
+    ("a.npy", npy(np.array([None]), allow_pickle=True), "it holds Python objects, not numbers"),
+    ("a.xlsx", archive(a__txt=b"hello"), "the workbook cannot be read"),
+    ("a.xlsx", b"not a zip", "this is not a workbook"),
+    ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1rest", "a workbook of an old format"),
+    # workbooks
+    ("a.xlsx", xlsx([["job", "m1", "m2"], ["a", 3, 4], ["b", 5, 6], ["c", 7, 8]]), Read("pmsp", TALL, J, M)),
+    (
+        "a.xlsx",
+        xlsx([["job", "m1", "m2"], ["a", 3.5, None], ["b", 5, 6]]),
+        Read("pmsp", [[3.5, None], [5, 6]], ("a", "b"), M),
+    ),
+    ("a.xlsx", xlsx([[], [None, "m1", "m2"], [None, 3, 4], [None, 5, 6], [None, 7, 8]]), Read("pmsp", TALL, None, M)),
+    ("a.xlsx", xlsx([["job", "m1", "m2"], ["a", 3, "four"]]), "cell C2: 'four' is not a number"),
+    ("a.xlsx", xlsx([["m1", "m2"], [3, "=A2+1"]]), "cell B2 holds a formula without its value"),
+    ("a.xlsx", xlsx([[3, 4], [5, True]]), "cell B2: true is not a number"),
+    ("a.xlsx", xlsx([]), "the workbook is empty"),
+    ("a.xlsx", xlsx([[3, 4], [5, 6], [7, 8]], "One", Two=[[1]]), "say which sheet is meant with --sheet: 'One', 'Two'"),
+    ("a.xlsx", xlsx([[1]], "One", Two=TALL), Read("pmsp", TALL, said="sheet 'Two'"), ReadOptions(sheet="Two")),
+    ("a.xlsx", xlsx([[1]], "One"), "there is no sheet 'Two'; it has 'One'", ReadOptions(sheet="Two")),
+    (
+        "a.xlsx",
+        xlsx([["Times", None, None], [None, 3, 4], [None, 5, 6], [None, 7, 8]]),
+        Read("pmsp", TALL),
+        ReadOptions(range="B2:C4"),
+    ),
+    ("a.xlsx", xlsx(TALL), "--range must look like B2:F20, got 'all'", ReadOptions(range="all")),
+    ("a.xlsx", xlsx(TALL), "from its upper left cell to its lower right one", ReadOptions(range="C3:A1")),
+    ("a.csv", "3,4\n5,6\n7,8", "--sheet and --range are for workbooks", ReadOptions(sheet="One")),
+]

@@ -1,0 +1,139 @@
+"""Local search as one program for each solution: plain schedules, the compiled loops' tours, what both promise."""
+
+import contextlib
+
+import pytest
+import torch
+from torch import Tensor
+
+from icdc import kernels
+from icdc.kernels import choosing, compiled_descent, schedule_descent, tour_descent
+
+DEVICE = "cuda" if torch.cuda.is_available() and not choosing.INTERPRETED else "cpu"
+# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
+    pytest.mark.skipif(
+        not choosing.triton_runs_on(torch.device(DEVICE)), reason="needs a GPU, or triton with TRITON_INTERPRET=1"
+    ),
+]
+# the interpreter takes seconds for what a GPU does at once
+SAMPLES = 1 if choosing.INTERPRETED else 20
+SCHEDULES = (
+    [(1, 1), (2, 2), (7, 3)] if choosing.INTERPRETED else [(1, 1), (2, 2), (7, 3), (33, 5), (100, 20), (300, 70)]
+)
+TOURS = [3, 4, 8] if choosing.INTERPRETED else [3, 4, 8, 20, 33, 64, 100, 300]
+KINDS = [torch.int64, torch.float64]
+
+
+def draw(shape: tuple[int, ...], kind: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
+    """Return numbers with ties, if whole, and which pairs are allowed."""
+    generator = torch.Generator().manual_seed(seed)
+    whole = torch.randint(0, 40, shape, generator=generator)
+    numbers = whole if kind == torch.int64 else torch.rand(shape, dtype=kind, generator=generator)
+    return numbers.to(DEVICE), (torch.rand(shape, generator=generator) < 0.8).to(DEVICE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), SCHEDULES)
+def test_schedules_are_those_of_plain_operations(rows: int, columns: int, masked: bool, kind: torch.dtype) -> None:
+    times, mask = draw((2, rows, columns), kind, rows)
+    allowed = mask if masked else None
+    choice = torch.randint(columns, (2, SAMPLES, rows)).to(DEVICE)
+    for rounds in (1, 2, 200):
+        found = kernels.improve_schedules(times, choice, rounds, allowed)
+        assert found.dtype == torch.int64
+        with kernels.only_plain():
+            expected = kernels.improve_schedules(times, choice, rounds, allowed)
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("size", TOURS)
+def test_tours_are_local_optima(size: int, masked: bool, kind: torch.dtype) -> None:
+    """Plain operations look at every change, and find none."""
+    distances, mask = draw((2, size, size), kind, size)
+    allowed = mask if masked else None
+    order = torch.rand(2, SAMPLES, size).argsort(-1).to(DEVICE)
+    successor = torch.zeros_like(order).scatter(2, order, order.roll(-1, 2))
+    before = _length(distances, successor)
+    for rounds in (1, 2, 10**9):
+        found = kernels.improve_tours(distances, successor, rounds, allowed)
+        order = tour_descent.visiting_order(found)
+        assert torch.equal(order.sort(-1).values, torch.arange(size, device=DEVICE).expand_as(order))
+        assert (_length(distances, found) <= before).all()
+        assert ((found != successor).sum(-1) <= 3 * rounds).all()
+    if allowed is not None:
+        taken = allowed[:, None].expand(-1, SAMPLES, -1, -1).gather(3, found[..., None]).squeeze(3)
+        assert (taken | (found == successor)).all()
+    with kernels.only_plain():
+        assert torch.equal(kernels.improve_tours(distances, found, 1, allowed), found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", TOURS[:4])
+def test_tours_are_those_of_the_loops_on_a_cpu(size: int, kind: torch.dtype) -> None:
+    distances, _ = draw((2, size, size), kind, size)
+    order = torch.rand(2, 1, size).argsort(-1)
+    successor = torch.zeros_like(order).scatter(2, order, order.roll(-1, 2))
+    host = distances.cpu()
+    step = host[:, None].gather(3, successor[..., None]).squeeze(3)
+    least = tour_descent.least_gain(host)[:, None]
+    for rounds in (1, 3, 1000):
+        expected = compiled_descent.improve_tours(host, successor, step, least, rounds)
+        found = kernels.improve_tours(distances, successor.to(DEVICE), rounds)
+        assert torch.equal(found.cpu(), expected)
+
+
+def test_sizes_beyond_the_registers_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, _ = draw((1, 6, 3), torch.int64, 1)
+    distances, _ = draw((1, 6, 6), torch.int64, 2)
+    successor = torch.arange(6, device=DEVICE).roll(-1).view(1, 1, 6)
+    choice = torch.zeros(1, 1, 6, dtype=torch.long, device=DEVICE)
+
+    def refuse(*arguments: object) -> Tensor:
+        raise AssertionError("this is no size for a program")
+
+    from icdc.kernels import triton_descent
+
+    monkeypatch.setattr(triton_descent, "improve_schedules", refuse)
+    monkeypatch.setattr(triton_descent, "improve_tours", refuse)
+    for name, limit in (("WIDEST_JOBS", 5), ("WIDEST_MACHINES", 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(schedule_descent, name, limit)
+            assert kernels.improve_schedules(times, choice, 5).shape == choice.shape
+    monkeypatch.setattr(tour_descent, "WIDEST_CITIES", 5)
+    assert kernels.improve_tours(distances, successor, 5).shape == successor.shape
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU")
+def test_a_graph_of_the_device_can_hold_them() -> None:
+    """With kernels and in plain operations: nothing waits for the device."""
+    times, _ = draw((2, 20, 4), torch.int64, 1)
+    distances, _ = draw((2, 12, 12), torch.int64, 2)
+    choice = torch.randint(4, (2, 3, 20), device=DEVICE)
+    order = torch.rand(2, 3, 12, device=DEVICE).argsort(-1)
+    successor = torch.zeros_like(order).scatter(2, order, order.roll(-1, 2))
+
+    def work() -> list[Tensor]:
+        schedules, tours = kernels.improve_schedules(times, choice, 30), kernels.improve_tours(distances, successor, 5)
+        prices = kernels.schedule_prices(times, rounds=3).bound, kernels.tour_prices(distances, rounds=3).bound
+        return [schedules, tours, *prices]
+
+    for way in (contextlib.nullcontext(), kernels.only_plain()):
+        with way:
+            expected = work()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                found = work()
+            graph.replay()
+            torch.cuda.synchronize()
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def _length(distances: Tensor, successor: Tensor) -> Tensor:
+    spread = distances[:, None].expand(-1, successor.shape[1], -1, -1)
+    return spread.gather(3, successor[..., None]).squeeze(3).sum(-1)

@@ -1,0 +1,208 @@
+"""Candidate columns: which are chosen, and what is decoded from what a network says about them alone."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from icdc.kernels import Noise
+from icdc.problems.atsp import Atsp
+from icdc.problems.candidates import Candidates, best_candidates
+from icdc.problems.contract import Problem, one_hot, to_tensors
+from icdc.problems.decoding import candidates_log_probability, decode, log_probability, random_choice
+from icdc.problems.families import sample_family
+from icdc.problems.pmsp import Pmsp
+from icdc.problems.priced import schedule_candidates, schedule_channels, tour_candidates, tour_channels
+from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
+from icdc.problems.task import Task
+
+
+def keys(count: int) -> Noise:
+    return Noise(torch.arange(count) + 7)
+
+
+def columns_of(candidates: Candidates) -> list[set[int]]:
+    return [set(instance.flatten().tolist()) for instance in candidates.index]
+
+
+def test_the_best_columns_are_candidates() -> None:
+    """Where every column is among some row's best, these are all there are; each row lists them in order."""
+    excess = torch.tensor([[[0.0, 1.0, 2.0, 3.0], [2.0, 0.0, 3.0, 1.0], [1.0, 3.0, 0.0, 2.0], [9.0, 8.0, 7.0, 0.0]]])
+    found = best_candidates(excess, 2)
+    assert found.index.tolist() == [[[0, 1], [1, 3], [0, 2], [2, 3]]]
+    assert (found.columns, found.count) == (4, 2)
+
+
+@pytest.mark.parametrize(("rows", "columns", "count"), [(6, 6, 1), (6, 6, 2), (30, 12, 3), (5, 20, 4), (7, 7, 7)])
+def test_every_column_is_a_candidate(rows: int, columns: int, count: int) -> None:
+    """Where rows all like the same few columns, too; nobody lists a column twice, and all lists ascend."""
+    popular = torch.arange(columns).float().expand(3, rows, columns).clone()
+    popular[1] = 0  # all tie
+    popular[2] = torch.arange(rows)[:, None]  # one row is the best for every column
+    found = best_candidates(popular, count)
+    assert columns_of(found) == [set(range(columns))] * 3
+    assert (found.index.diff(dim=2) > 0).all()
+    assert found.index.shape == (3, rows, count)
+
+
+def test_a_column_keeps_the_row_that_likes_it_best() -> None:
+    """It is that row's candidate even where the row has better ones; the others lose only their worst."""
+    excess = torch.tensor([[[0.0, 0.1, 0.2, 5.0], [0.1, 0.0, 0.2, 6.0], [0.1, 0.2, 0.0, 6.0], [0.0, 0.1, 0.2, 7.0]]])
+    assert best_candidates(excess, 2).index.tolist() == [[[0, 3], [0, 1], [0, 2], [0, 1]]]
+
+
+def test_rows_that_tie_share_the_columns() -> None:
+    """Where all pairs are equal, each row is the best of one column: that, and the first of all."""
+    found = best_candidates(torch.zeros(1, 5, 5), 2).index[0]
+    assert [row.tolist() for row in found] == [[0, 1], [0, 1], [0, 2], [0, 3], [0, 4]]
+
+
+def test_too_few_places_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 rows with 2 candidates each cannot have 5 columns"):
+        best_candidates(torch.zeros(1, 2, 5), 2)
+
+
+def test_matrices_of_candidates() -> None:
+    """Ones where a candidate is chosen, none in a row whose choice is no candidate; entries and back again."""
+    found = Candidates(torch.tensor([[[0, 2], [1, 2]]]), 3)
+    assert found.mark(torch.tensor([[2, 0], [0, 1]])).tolist() == [[[0, 1], [0, 0]], [[1, 0], [1, 0]]]
+    matrix = torch.arange(6.0).view(1, 2, 3)
+    assert found.of(matrix).tolist() == [[[0, 2], [4, 5]]]
+    assert found.spread(found.of(matrix)).tolist() == [[[0, 0, 2], [0, 4, 5]]]
+    assert found.repeat(2).index.tolist() == found.index.tolist() * 2
+    with pytest.raises(ValueError, match="not for decoding"):
+        found.scores(torch.zeros(1, 2, 2))
+
+
+@pytest.mark.parametrize(("name", "size"), [("tour", (11,)), ("schedule", (13, 6))])
+def test_channels_of_candidates_are_those_of_all_columns(name: str, size: tuple[int, ...]) -> None:
+    """The same numbers, at the candidates; and the best column of each row is one of them."""
+    problem: Problem = Atsp() if name == "tour" else Pmsp()
+    matrix = torch.from_numpy(next(iter(problem.sample(2, size, np.random.default_rng(0)).values())).astype(float))
+    some, all_of_them = (tour_candidates, tour_channels) if name == "tour" else (schedule_candidates, schedule_channels)
+    dense = all_of_them(matrix)
+    found, candidates = some(matrix, 4)
+    wide = candidates.index[..., None].expand_as(found)
+    assert torch.equal(found, dense.gather(2, wide))
+    assert candidates.excess is not None
+    assert torch.isfinite(candidates.excess).all()
+    best = candidates.excess.argmin(2, keepdim=True)
+    assert (candidates.index == best).any(2).all()
+    if name == "tour":
+        assert (candidates.index != torch.arange(11)[:, None]).all()
+
+
+@pytest.mark.parametrize("family", ["crane", "uniform", "roads"])
+def test_optimal_steps_are_mostly_candidates(family: str) -> None:
+    """Ten of forty by reduced cost hold nearly all steps of the cheapest assignment; by distance they would not."""
+    from scipy.optimize import linear_sum_assignment
+
+    arrays = sample_family(Atsp(), family, 3, (40,), np.random.default_rng(3))
+    distances = torch.from_numpy(next(iter(arrays.values())).astype(float))
+    candidates = tour_candidates(distances, 10)[1]
+    hits = []
+    for matrix, index in zip(distances.numpy(), candidates.index.numpy(), strict=True):
+        barred = np.where(np.eye(40, dtype=bool), 1e12, matrix)
+        chosen = linear_sum_assignment(barred)[1]
+        hits += [chosen[i] in index[i] for i in range(40)]
+    assert np.mean(hits) > 0.97
+
+
+def some_candidates(batch: int, rows: int, columns: int, count: int) -> Candidates:
+    generator = torch.Generator().manual_seed(rows + columns)
+    return best_candidates(4 * torch.rand(batch, rows, columns, generator=generator), count)
+
+
+class LastFirst(OneColumnPerRow):
+    """A rule of one's own: decides from the last row to the first."""
+
+    def next_row(self, state: dict[str, Tensor]) -> Tensor:
+        return state["open"].shape[1] - 1 - state["turn"]
+
+
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+@pytest.mark.parametrize("rule", [HamiltonianCycle(), OneColumnPerRow(), LastFirst()], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_decode_is_feasible(rule: Rule, order: str, masked: bool) -> None:
+    """With noise, several times each, with and without a mask; candidates are taken where they may be."""
+    rows = columns = 9
+    candidates = some_candidates(2, rows, columns, 2)
+    log_odds = torch.randn(4, rows, 2)
+    mask = None
+    if masked:
+        mask = torch.rand(12, rows, columns) < 0.7
+        mask |= one_hot(torch.arange(rows).roll(-1).expand(12, -1), columns).bool()
+    found = decode(
+        rule, log_odds, order=order, noise=keys(12), decodes=3, candidates=candidates, mask=mask,
+        first=torch.arange(12) % rows,
+    )  # fmt: skip
+    assert found.shape == (12, rows)
+    taken = candidates.mark(found).sum(2)
+    if isinstance(rule, HamiltonianCycle):
+        assert Atsp().feasible({"distances": torch.zeros(1, rows, rows)}, found[None]).all()
+        assert taken.mean() > 0.5
+    elif mask is None:
+        assert taken.all()
+    else:
+        assert mask.gather(2, found[..., None]).all()
+        blocked = ~candidates.of(mask).any(2)
+        assert torch.equal(taken == 0, blocked)
+
+
+@pytest.mark.parametrize("rule", [HamiltonianCycle(), OneColumnPerRow()], ids=["tour", "schedule"])
+@pytest.mark.parametrize("order", ["rule", "confidence"])
+def test_all_columns_as_candidates_decode_alike(rule: Rule, order: str) -> None:
+    """With as many candidates as columns a decode is the usual one, noise and all."""
+    candidates = some_candidates(2, 6, 6, 6)
+    log_odds = torch.randn(4, 6, 6)
+    usual = decode(rule, log_odds, order=order, noise=keys(8), decodes=2)
+    assert torch.equal(decode(rule, log_odds, order=order, noise=keys(8), decodes=2, candidates=candidates), usual)
+    greedy = decode(rule, log_odds, order=order)
+    assert torch.equal(decode(rule, log_odds, order=order, candidates=candidates), greedy)
+
+
+def test_schedules_by_loads_take_candidates() -> None:
+    """Prices of loads move jobs between their candidates, never to a machine that is none."""
+    candidates = some_candidates(2, 20, 6, 3)
+    times = 1 + torch.rand(2, 20, 6)
+    found = decode(
+        OneColumnPerRow(), torch.zeros(4, 20, 3), order="loads", noise=keys(4), candidates=candidates, times=times
+    )
+    assert (candidates.mark(found).sum(2) == 1).all()
+    loads = one_hot(found, 6).sum(1)
+    assert loads.amax() < 8
+
+
+@pytest.mark.parametrize("rule", [HamiltonianCycle(), OneColumnPerRow()], ids=["tour", "schedule"])
+def test_log_probability_of_candidates(rule: Rule) -> None:
+    """With all columns as candidates it is log p̂; with few, a softmax over those that a row could have taken."""
+    choice, first = random_choice(rule, (6, 6), keys(3)), torch.arange(3)
+    log_odds = torch.randn(3, 6, 6)
+    everything = some_candidates(3, 6, 6, 6)
+    exact = log_probability(rule, log_odds, choice, first)
+    torch.testing.assert_close(candidates_log_probability(rule, log_odds, choice, everything, first), exact)
+    few = some_candidates(3, 6, 6, 2)
+    found = candidates_log_probability(rule, few.of(log_odds), choice, few, first)
+    allowed = rule.allowed_along(choice, 6, first)
+    for n in range(3):
+        total = 0.0
+        for row in range(6):
+            mine = [c for c in few.index[n, row].tolist() if allowed[n, row, c]]
+            if int(choice[n, row]) in mine:
+                total += float(log_odds[n, row, mine].log_softmax(0)[mine.index(int(choice[n, row]))])
+        assert found[n].item() == pytest.approx(total, abs=1e-5)
+
+
+def test_a_task_knows_the_shape_of_its_matrices() -> None:
+    """The share of ones is that of one candidate among k; with k = n it is the usual one to the last bit."""
+    instances = to_tensors(Atsp().sample(2, (7,), np.random.default_rng(0)))
+    usual = Task(Atsp(), instances)
+    assert (usual.width, usual.density) == (7, Atsp().density((7,)))
+    few = Task(Atsp(), instances, candidates=some_candidates(2, 7, 7, 3))
+    assert few.width == 3
+    assert few.density == pytest.approx(1 / 3)
+    assert Task(Atsp(), instances, candidates=some_candidates(2, 7, 7, 7)).density == usual.density
+    tour = torch.arange(7).roll(-1).expand(4, -1)
+    assert torch.equal(usual.marked(tour), one_hot(tour, 7))
+    assert few.candidates is not None
+    assert torch.equal(few.marked(tour), few.candidates.of(one_hot(tour, 7)))

@@ -1,0 +1,207 @@
+"""Servers for tests: the application with workers in threads that can be told what to do, and a real process."""
+
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from starlette.testclient import TestClient
+
+from icdc.serve import jobs as jobs_module
+from icdc.serve.app import make_app
+from icdc.serve.limits import Limits, Settings
+from icdc.serve.telling import Teller
+from icdc.serve.worker import Batch, Device, Message, solve_batch
+
+SHOP = [[3, 9, 4], [7, 2, 8], [5, 6, 1], [4, 4, 9], [8, 3, 2]]
+
+
+@dataclass
+class Director:
+    """Tells the workers of a test what to do, and remembers what they were sent.
+
+    hold : batches are not solved before it is set free.
+    deaf : workers do not hear that they should stop.
+    dies : how many more batches kill their worker.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    workers: list[Any] = field(default_factory=list)
+    free: threading.Event = field(default_factory=threading.Event)
+    deaf: bool = False
+    dies: int = 0
+    first_answer: bool = False
+
+    def hold(self) -> None:
+        self.free.clear()
+
+
+class ThreadWorker:
+    """A worker that solves in a thread of this process, as the director says."""
+
+    director: Director
+
+    def __init__(self, device: Device, hear: Callable[[Any, Message | None], None]) -> None:
+        self.device, self.hear = device, hear
+        self.ready, self.batch, self.pid = False, None, 0
+        self.stopped = threading.Event()
+        self.director.workers.append(self)
+
+    def start(self) -> None:
+        self.inbox: queue.Queue[Batch | None] = queue.Queue()
+        threading.Thread(target=self._work, args=(self.inbox,), daemon=True).start()
+        self.hear(self, Message("ready"))
+
+    def solve(self, batch: Batch) -> None:
+        self.batch = batch.number
+        self.stopped.clear()
+        self.director.batches.append(batch)
+        self.inbox.put(batch)
+
+    def stop(self) -> None:
+        if not self.director.deaf:
+            self.stopped.set()
+
+    def kill(self) -> None:
+        self.inbox.put(None)
+        self.hear(self, None)
+
+    def _work(self, inbox: "queue.Queue[Batch | None]") -> None:
+        while (batch := inbox.get()) is not None:
+            director = self.director
+            if director.dies:
+                director.dies -= 1
+                self.hear(self, None)
+                return
+            teller = Teller([o.instance for o in batch.orders], batch, lambda m: self.hear(self, m))
+            if director.first_answer:
+                for place, order in enumerate(batch.orders):
+                    told = {"seconds": 0.01, "cost": 99, "bound": 1, "solution": [0] * len(order.instance.arrays)}
+                    self.hear(self, Message("improved", batch.number, place, told))
+            while not director.free.is_set() and not self.stopped.is_set():
+                time.sleep(0.005)
+            if self.stopped.is_set():
+                self.hear(self, Message("done", batch.number, data={}))
+                continue
+            try:
+                answers = solve_batch(batch.orders, teller, self.device)
+            except Exception as error:
+                from icdc.serve.worker import Failure
+
+                self.hear(
+                    self, Message("failed", batch.number, data=Failure(str(error), getattr(error, "exit_code", None)))
+                )
+                continue
+            self.hear(self, Message("done", batch.number, data=answers))
+
+
+@pytest.fixture
+def director(monkeypatch: pytest.MonkeyPatch) -> Director:
+    """The director of the workers of this test's servers."""
+    made = Director()
+    made.free.set()
+    worker = type("DirectedWorker", (ThreadWorker,), {"director": made})
+    monkeypatch.setattr(jobs_module, "Worker", worker)
+    return made
+
+
+@pytest.fixture
+def serving(director: Director) -> Iterator[Callable[..., TestClient]]:
+    """Return a function that starts the application and returns a client of it."""
+    opened: list[TestClient] = []
+
+    def start(settings: Settings | None = None, **limits: Any) -> TestClient:
+        settings = settings or Settings(Limits(**limits))
+        client = TestClient(make_app(settings), base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
+        client.__enter__()
+        opened.append(client)
+        return client
+
+    yield start
+    director.free.set()
+    for client in opened:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def shop() -> dict[str, Any]:
+    """A request: five jobs on three machines, solved in no time."""
+    return {"instance": {"problem": "pmsp", "matrix": SHOP}, "solver": "lpt"}
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class RunningServer:
+    """`icdc serve` as a process."""
+
+    process: "subprocess.Popen[bytes]"
+    url: str
+
+    def wait(self, seconds: float = 60.0) -> "RunningServer":
+        """Wait until it can work."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, "the server ended"
+            try:
+                if httpx.get(f"{self.url}/healthz", timeout=2).status_code == 200:
+                    return self
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError("the server did not get ready")
+
+    def stop(self, sig: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        return self.process.wait(30)
+
+
+def _start(*flags: str, port: int | None = None) -> RunningServer:
+    """Start `icdc serve`."""
+    port = port or free_port()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    source = str(Path(__file__).parents[2] / "src")
+    environment["PYTHONPATH"] = os.pathsep.join([source, environment.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "icdc", "serve", "--no-warm", "--port", str(port), *flags]
+    return RunningServer(subprocess.Popen(command, env=environment), f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture(scope="session")
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A real server for the tests that need one."""
+    server = _start("--data", str(tmp_path_factory.mktemp("data")))
+    try:
+        yield server.wait()
+    finally:
+        server.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def start_server() -> Iterator[Callable[..., RunningServer]]:
+    """Return a function that starts a server of the test's own; it is gone after the test."""
+    started: list[RunningServer] = []
+
+    def start(*flags: str, port: int | None = None) -> RunningServer:
+        started.append(_start(*flags, port=port))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop(signal.SIGKILL)

@@ -1,0 +1,188 @@
+"""Requests become orders, or sentences; nothing in them reaches files or code."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from icdc.errors import InputError, UsageError
+from icdc.serve.limits import Limits, Settings
+from icdc.serve.orders import TRACED, Order, Source, clean_name, read_order
+from icdc.serve.reading import read
+from icdc.serve.refusals import Refusal
+from icdc.solving.registry import SOLVERS, solver_class
+
+SETTINGS = Settings(Limits(cells=100, samples=50, seconds=10.0))
+CSV = b"job,saw,mill\na,1,2\nb,3,4\nc,5,6\n"
+
+
+def order(document: Any, settings: Settings = SETTINGS) -> Order:
+    return read_order(Source(json.dumps(document).encode(), "application/json"), settings)
+
+
+def test_a_table_with_words_in_the_query() -> None:
+    words = {"samples": "7", "seed": "3", "time_limit": "2.5", "solver": "ga:iterations=5", "name": "C:\\x\\shop.csv"}
+    read_from = read_order(Source(CSV, "text/csv", words), SETTINGS)
+    assert read_from.instance.name == "shop.csv"
+    assert read_from.instance.rows == ("a", "b", "c")
+    assert read_from.instance.columns == ("saw", "mill")
+    assert (read_from.samples, read_from.seed, read_from.time_limit) == (7, 3, 2.5)
+    assert read_from.solver == "ga:iterations=5"
+
+
+def test_the_same_instance_in_every_format() -> None:
+    matrix = [[0, 2, 9], [4, 0, 6], [7, 8, 0]]
+    buffer = io.BytesIO()
+    np.savez(buffer, distances=np.array(matrix))
+    tsplib = (
+        "NAME: x\nTYPE: ATSP\nDIMENSION: 3\nEDGE_WEIGHT_TYPE: EXPLICIT\nEDGE_WEIGHT_FORMAT: FULL_MATRIX\n"
+        "EDGE_WEIGHT_SECTION\n0 2 9\n4 0 6\n7 8 0\nEOF\n"
+    )
+    sources = [
+        Source(json.dumps({"problem": "atsp", "matrix": matrix}).encode(), "application/json"),
+        Source(json.dumps({"instance": matrix, "problem": "atsp"}).encode(), "application/json"),
+        Source(json.dumps({"instance": tsplib}).encode(), "application/json"),
+        Source(b"0,2,9\n4,0,6\n7,8,0\n", "text/csv", {"problem": "atsp"}),
+        Source(b"0\t2\t9\n4\t0\t6\n7\t8\t0\n", "text/plain", {"problem": "atsp"}),
+        Source(tsplib.encode(), "application/x-tsplib"),
+        Source(buffer.getvalue(), "application/x-npz"),
+    ]
+    for source in sources:
+        one = read_order(source, SETTINGS).instance
+        assert one.problem.name == "atsp"
+        assert one.arrays["distances"].tolist() == matrix
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"solver": "os:system"}, "unknown solver 'os'"),
+        ({"solver": "pathlib:Path:x=1"}, "unknown solver 'pathlib'"),
+        ({"solver": 3}, "'solver' must be a name"),
+        ({"solver": "cpsat:processes=64"}, "option 'processes' of solver 'cpsat' cannot be chosen by a request"),
+        ({"solver": "icdc:model=/etc/passwd"}, "option 'model' of solver 'icdc' cannot be chosen by a request"),
+        ({"model": "/etc/passwd"}, "unknown model '/etc/passwd'"),
+        ({"model": "../weights/pmsp"}, "unknown model '../weights/pmsp'"),
+        ({"problem": "examples.eligible_machines:EligibleMachines"}, "unknown problem 'examples."),
+        ({"samples": 51}, "'samples' must be between 1 and 50, got 51"),
+        ({"samples": 0}, "'samples' must be between 1 and 50, got 0"),
+        ({"samples": True}, "'samples' must be a whole number"),
+        ({"samples": "1e3"}, "'samples' must be a whole number"),
+        ({"steps": 51}, "'steps' must be between 1 and 50, got 51"),
+        ({"seed": -1}, "'seed' must be between 0"),
+        ({"time_limit": 10.5}, "'time_limit' must be more than 0 and at most 10 seconds"),
+        ({"time_limit": 0}, "'time_limit' must be more than 0"),
+        ({"time_limit": "nan"}, "'time_limit' must be more than 0"),
+        ({"time_limit": [1]}, "'time_limit' must be more than 0"),
+        ({"trace": "perhaps"}, "'trace' must be true or false"),
+        ({"trace": True, "solver": "lpt"}, "only the learned solver can be animated, not 'lpt'"),
+        ({"colour": "red"}, "unknown option 'colour'"),
+        ({"solver": "lpt", "steps": 3}, "solver 'lpt' has no option 'steps'"),
+    ],
+)
+def test_words_that_are_refused(words: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match="^" + re.escape(sentence)):
+        order({"instance": [[1, 2], [3, 4], [5, 6]], "problem": "pmsp", **words})
+
+
+def test_the_solvers_that_can_be_traced_are_those_that_are_written_down() -> None:
+    assert {name for name in SOLVERS if solver_class(name).abilities.trace} == set(TRACED)
+
+
+def test_requests_are_read_without_torch() -> None:
+    """The server's own process stays small and starts quickly; torch belongs to the workers."""
+    code = (
+        "import sys; from icdc.serve.app import make_app; from icdc.serve.limits import Settings\n"
+        "from icdc.serve.orders import Source, read_order\n"
+        "make_app(); read_order(Source(b'1,2,3', 'text/csv'), Settings()); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_model_that_the_server_offers_goes_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.safetensors"
+    settings = Settings(models={"mine": file})
+    made = order({"instance": [[1, 2], [3, 4], [5, 6]], "model": "mine"}, settings)
+    assert made.options == {"model": str(file)}
+
+
+def test_instances_that_are_refused() -> None:
+    with pytest.raises(InputError, match=r"^instance: row 2 has 1 entries where row 1 has 2"):
+        order({"instance": [[1, 2], [3]]})
+    with pytest.raises(InputError, match=r"^shop\.csv: line 2, column 2: 'oak' is not a number"):
+        read_order(Source(b"saw,mill\n1,oak\n", "text/csv", {"name": "shop.csv"}), SETTINGS)
+    with pytest.raises(UsageError, match="a request holds one instance, this one holds 2"):
+        order([[[1, 2], [3, 4], [5, 6]], [[1, 2], [3, 4], [5, 6]]])
+    with pytest.raises(UsageError, match="may be distances or processing times"):
+        order({"instance": [[1, 2], [3, 4]]})
+    with pytest.raises(InputError, match="which does not ship"):
+        order({"instance": {"problem": "os:system", "matrix": [[1, 2]]}})
+
+
+def test_the_limit_of_cells_holds_before_memory_is_taken() -> None:
+    with pytest.raises(Refusal, match="the instance has 110 cells; this server takes 100 at most") as refused:
+        order({"instance": np.ones((11, 10), int).tolist(), "problem": "pmsp"})
+    assert refused.value.status == 413
+    with pytest.raises(Refusal, match="more than 100 cells"):
+        read_order(Source(b"1," * 5000, "text/csv"), SETTINGS)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("distances.npy", bytes(2**24))
+    assert len(buffer.getvalue()) < 2**16
+    with pytest.raises(Refusal, match="the archive unpacks to 16777216 bytes"):
+        read_order(Source(buffer.getvalue(), "application/x-npz"), SETTINGS)
+
+
+def test_starts_are_solutions_of_the_instance() -> None:
+    made = order({"instance": [[1, 2], [3, 4], [5, 6]], "start": [1, 0, 1]})
+    assert made.start is not None
+    assert made.start.tolist() == [1, 0, 1]
+    with pytest.raises(InputError, match="makes 2 choices where it needs 3"):
+        order({"instance": [[1, 2], [3, 4], [5, 6]], "start": [1, 0]})
+    with pytest.raises(InputError, match="'start' must be a solution"):
+        order({"instance": [[1, 2], [3, 4], [5, 6]], "start": 3})
+
+
+def test_names_lose_folders_and_control_characters() -> None:
+    assert clean_name("../../etc/pass\x1b[31mwd") == "pass[31mwd"
+    assert clean_name(None) == "instance"
+    assert clean_name("a" * 500) == "a" * 80
+
+
+def test_a_name_does_not_decide_how_a_body_is_read() -> None:
+    made = order({"instance": [[1, 2], [3, 4], [5, 6]], "name": "shop.csv"})
+    assert made.instance.name == "shop.csv"
+    assert made.instance.arrays["durations"].tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_reading_says_what_is_understood() -> None:
+    found = read(Source(CSV, "text/csv", {"name": "shop.csv"}), SETTINGS)
+    assert found["problem"] == "pmsp"
+    assert found["subject"] == "3 jobs on 2 machines"
+    assert found["matrix"] == [[1, 2], [3, 4], [5, 6]]
+    assert found["columns"] == ("saw", "mill")
+
+
+def test_reading_asks_where_a_matrix_may_be_two_things() -> None:
+    found = read(Source(b"5,2\n3,6\n", "text/csv"), SETTINGS)
+    assert found["problem"] is None
+    assert set(found["candidates"]) == {"atsp", "pmsp"}
+    assert found["candidates"]["pmsp"]["matrix"] == [[5, 2], [3, 6]]
+    assert "may be distances or processing times" in found["question"]
+    assert read(Source(b"5,2\n3,6\n", "text/csv", {"problem": "pmsp"}), SETTINGS)["problem"] == "pmsp"
+
+
+def test_empty_cells_are_forbidden_pairs() -> None:
+    made = order({"instance": {"problem": "pmsp", "matrix": [[1, None], [3, 4], [5, 6]]}})
+    assert made.instance.forbidden is not None
+    assert made.instance.forbidden.tolist() == [[False, True], [False, False], [False, False]]
+    found = read(Source(b"job,saw,mill\na,1,\nb,3,4\nc,5,6\n", "text/csv"), SETTINGS)
+    assert found["matrix"] == [[1, None], [3, 4], [5, 6]]
+    assert "3 jobs" in found["understood"]

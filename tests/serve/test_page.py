@@ -1,0 +1,305 @@
+"""The page in a real Chromium: paste, solve, watch, cancel, download, reload; by keyboard, on a phone, for axe."""
+
+import csv
+import io
+import itertools
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import RunningServer
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (pip install icdc[dev])")
+
+expect = playwright.expect
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (make browser)")
+AXE = "axe-core@4.10.3"
+SHOP = "job\tsaw\tmill\nframe\t7\t4\nlid\t3\t6\nleg\t5\t5\ntop\t9\t2\n"
+DONE = "#downloads:not([hidden])"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser: Any, running_server: RunningServer) -> Iterator[Callable[..., Any]]:
+    """Return a function that opens the page; whatever it logs as an error fails the test."""
+    wrong: list[str] = []
+    contexts: list[Any] = []
+
+    def open_page(path: str = "/", **options: Any) -> Any:
+        context = browser.new_context(
+            **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        page.goto(running_server.url + path)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def paste(page: Any, text: str) -> None:
+    page.evaluate(
+        """text => { const data = new DataTransfer(); data.setData("text/plain", text);
+        const event = new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true});
+        document.body.dispatchEvent(event); }""",
+        text,
+    )
+
+
+def solve(page: Any, time: int = 0) -> None:
+    page.fill("#time", str(time))
+    page.click("#solve")
+    page.wait_for_selector(f"{DONE}, #error:not([hidden])")
+    assert page.is_hidden("#error"), page.inner_text("#error")
+
+
+def cells(page: Any) -> list[str]:
+    return page.locator("[role=gridcell]").all_inner_texts()
+
+
+def test_paste_solve_watch_and_take_it_away(visit: Callable[..., Any]) -> None:
+    page = visit()
+    paste(page, SHOP)
+    expect(page.locator("#subject")).to_contain_text("4 jobs on 2 machines")
+    assert page.is_checked("#problem input[value=pmsp]")
+    assert page.locator("[role=rowheader]").all_inner_texts() == ["frame", "lid", "leg", "top"]
+    assert cells(page)[:4] == ["7", "4", "3", "6"]
+    solve(page)
+    matrix = [[7, 4], [3, 6], [5, 5], [9, 2]]
+    best = min(
+        max(sum(row[m] for row, chosen in zip(matrix, choice, strict=True) if chosen == m) for m in (0, 1))
+        for choice in itertools.product((0, 1), repeat=4)
+    )
+    assert page.inner_text("#objective") == str(best)
+    assert page.inner_text("#state") == "Proven optimal"
+    assert "proven optimal" in page.inner_text("#words")
+    assert page.locator("#drawing rect.bar").count() == 4
+    assert page.locator("#curve .cost").count() == 1
+    assert page.locator("#grid .on").count() == 4
+
+    def saved(kind: str) -> tuple[str, bytes]:
+        with page.expect_download() as waiting:
+            page.click(f"[data-as={kind}]")
+        return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+    name, content = saved("csv")
+    assert name == "pasted.csv"
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    assert [row["job"] for row in rows] == ["frame", "lid", "leg", "top"]
+    assert max(float(row["end"]) for row in rows) == best
+    assert json.loads(saved("json")[1])["objective"] == best
+    assert saved("svg")[1].startswith(b"<svg")
+    assert b"class=" not in saved("svg")[1]
+    assert saved("png")[1].startswith(b"\x89PNG")
+
+
+def test_a_file_is_dropped(visit: Callable[..., Any], tmp_path: Path) -> None:
+    page = visit()
+    page.evaluate(
+        """() => { const data = new DataTransfer();
+        data.items.add(new File(["0,5,9\\n4,0,3\\n2,6,0\\n"], "towns.csv"));
+        window.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})); }"""
+    )
+    page.wait_for_selector("#question:not([hidden])")
+    assert "may be distances or processing times" in page.inner_text("#question")
+    page.check("#problem input[value=atsp]", force=True)
+    assert page.inner_text("#subject").startswith("3 cities")
+    solve(page)
+    assert page.inner_text("#objective") == "10"  # 0 → 1 → 2 → 0: 5 + 3 + 2
+    assert page.locator("#drawing .leg").count() == 3
+    page.click("#list-details summary")
+    assert page.locator("#list tbody tr").count() == 3
+
+
+def test_a_forbidden_pair_is_not_used(visit: Callable[..., Any]) -> None:
+    page = visit()
+    paste(page, SHOP)
+    expect(page.locator("#subject")).to_contain_text("4 jobs on 2 machines")
+    page.locator("[data-cell='3,1']").click()
+    page.keyboard.press("Delete")
+    expect(page.locator("#subject")).to_contain_text("1 forbidden")
+    solve(page)
+    assert page.inner_text("#objective") == "12"  # top on the saw, lid with it; the others on the mill
+    assert "on" in page.locator("[data-cell='3,0']").get_attribute("class")
+
+
+def test_stop_keeps_the_best_so_far(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.select_option("#example", "large")
+    page.fill("#time", "6")
+    page.click("#solve")
+    page.wait_for_selector("#drawing-figure:not([hidden])")
+    page.click("#stop")
+    page.wait_for_selector(DONE)
+    assert page.inner_text("#state").startswith("Stopped after")
+    assert page.is_visible("#solve")
+    assert int(page.inner_text("#objective")) > 0
+
+
+def test_bad_input_gets_the_sentence_of_the_command_line(visit: Callable[..., Any]) -> None:
+    page = visit()
+    before = cells(page)
+    paste(page, "saw,mill\n1,2\n3\n")
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.inner_text("#error") == "pasted: line 3 has 1 cells where line 2 has 2"
+    assert cells(page) == before
+    page.locator("[data-cell='0,0']").click()
+    page.keyboard.press("F2")
+    page.keyboard.type("many")
+    page.keyboard.press("Enter")
+    page.click("#solve")
+    assert "“many” in row Bracket, column Laser is not a number" in page.inner_text("#error")
+
+
+def test_a_reload_in_the_middle_loses_nothing(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.select_option("#example", "shop")
+    page.fill("#time", "2")
+    page.select_option("#solver", "network")
+    page.click("#solve")
+    page.wait_for_selector("#stop:not([hidden])")
+    page.reload()
+    page.wait_for_selector(DONE)
+    assert page.inner_text("#subject").startswith("50 jobs on 5 machines")
+    assert int(page.inner_text("#objective")) > 0
+
+
+def test_everything_by_keyboard(visit: Callable[..., Any]) -> None:
+    """To the matrix, into a cell, and on to the button, without a mouse."""
+    page = visit()
+
+    def tab_to(condition: str) -> None:
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if page.evaluate(f"document.activeElement.matches({json.dumps(condition)})"):
+                return
+        raise AssertionError(f"the keyboard does not reach {condition}")
+
+    tab_to("[role=gridcell]")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.type("77")
+    page.keyboard.press("Enter")
+    assert page.inner_text("[data-cell='1,1']") == "77"
+    assert page.evaluate("document.activeElement.dataset.cell") == "2,1"
+    page.keyboard.press("Control+End")
+    assert page.evaluate("document.activeElement.dataset.cell") == "15,3"
+    page.keyboard.press("Delete")
+    assert page.locator("[data-cell='15,3']").get_attribute("aria-label") == "forbidden"
+    page.keyboard.type("9")
+    page.keyboard.press("Enter")
+    tab_to("#time")
+    page.keyboard.press("Home")
+    assert page.inner_text("#time-shown") == "0.5 s"
+    tab_to("#solve")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(DONE)
+    assert page.evaluate("document.activeElement.id") == "solve"
+
+
+def test_a_phone_in_the_dark(visit: Callable[..., Any]) -> None:
+    page = visit(viewport={"width": 375, "height": 760}, is_mobile=True, has_touch=True, color_scheme="dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.fill("#time", "0")
+    page.tap("#solve")
+    page.wait_for_selector(DONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.tap("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_a_large_matrix_has_few_elements(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.select_option("#example", "large")
+    expect(page.locator("#grid")).to_have_attribute("aria-rowcount", "201")
+    assert page.locator("[role=gridcell]").count() < 1500
+    page.evaluate("document.getElementById('grid').scrollTo(1e6, 1e6)")
+    page.wait_for_selector("[data-cell='199,49']")
+    assert page.locator("[role=gridcell]").count() < 1500
+
+
+def test_a_link_holds_the_instance(visit: Callable[..., Any]) -> None:
+    page = visit()
+    paste(page, SHOP)
+    expect(page.locator("#subject")).to_contain_text("4 jobs")
+    link = page.evaluate(
+        "import('/js/share.js').then(share => share.linkTo(JSON.parse(sessionStorage.getItem('icdc-page')).instance))"
+    )
+    other = visit("/" + link.split("/", 3)[3])
+    assert other.locator("[role=rowheader]").all_inner_texts() == ["frame", "lid", "leg", "top"]
+    assert cells(other)[:4] == ["7", "4", "3", "6"]
+    broken = visit("/#m=AAAA")
+    assert broken.inner_text("#subject").startswith("16 jobs")
+
+
+def test_the_network_and_its_rivals_are_shown(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.select_option("#example", "round")
+    page.click("#denoise")
+    expect(page.locator("#denoise")).to_be_enabled()
+    assert int(page.get_attribute("#scrub", "max")) > 3
+    painted = "document.getElementById('belief').getContext('2d').getImageData(0, 0, 900, 300).data.some(v => v > 0)"
+    assert page.evaluate(painted)
+    while page.locator("#picks input:checked").count():
+        page.locator("#picks input:checked").first.uncheck()
+    for name in ("icdc", "nn"):
+        page.check(f"#picks input[value={name}]")
+    page.fill("#time", "0")
+    page.click("#compare")
+    page.wait_for_selector("#compare:not([disabled])")
+    costs = [int(text.replace("\u2009", "")) for text in page.locator(".rival .big").all_inner_texts()]
+    assert len(costs) == 2
+    assert costs[0] <= costs[1]
+    assert page.locator(".rival svg").count() == 2
+    assert page.locator(".rival.best").count() >= 1
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe, fetched once; skipped where it cannot be."""
+    folder = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("axe-core cannot be fetched: npm is not installed")
+    try:
+        packed = subprocess.run([npm, "pack", AXE], cwd=folder, capture_output=True, timeout=40, check=True, text=True)
+    except (subprocess.SubprocessError, OSError):
+        pytest.skip("axe-core cannot be fetched")
+    with tarfile.open(folder / packed.stdout.strip().splitlines()[-1]) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visit: Callable[..., Any], axe: str, scheme: str) -> None:
+    page = visit(color_scheme=scheme)
+    solve(page)
+    page.click("#list-details summary")
+    page.evaluate(axe)
+    found = page.evaluate(
+        "axe.run(document).then(result => result.violations.map(v => [v.impact, v.id, v.nodes[0].html]))"
+    )
+    assert [one for one in found if one[0] in ("serious", "critical")] == []

@@ -1,0 +1,166 @@
+"""A real server process under what happens to servers: signals, dead workers, clients that stall or leave."""
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import numpy as np
+import pytest
+
+import icdc
+from icdc.client import ServerError
+
+from .conftest import RunningServer, free_port
+from .test_app import until
+
+Start = Callable[..., RunningServer]
+_RNG = np.random.default_rng(0)
+HARD = (_RNG.integers(10**8, 10**9, (60, 1)) + _RNG.integers(0, 10**6, (60, 7))).tolist()
+"""Loads that can be balanced ever better: nothing is proven in the seconds that tests give it."""
+LONG = {"instance": {"problem": "pmsp", "matrix": HARD}}
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and b"spawn_main" in command:
+                found.append(int(entry.name))
+    return found
+
+
+def test_kill_nine_loses_no_answer_and_no_job(start_server: Start, tmp_path: Path, shop: dict[str, Any]) -> None:
+    port = free_port()
+    server = start_server("--data", str(tmp_path), port=port).wait()
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        done = client.post("/v1/jobs", json=shop).headers["location"]
+        until(lambda: client.get(done).json()["state"] == "done", 20)
+        answer = client.get(done).json()["answer"]
+        running = client.post("/v1/jobs", json=LONG | {"time_limit": 1.5}).headers["location"]
+        waiting = client.post("/v1/jobs", json=shop | {"seed": 4}).headers["location"]
+    (worker,) = children(server.process.pid)
+    server.stop(signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{worker}/cmdline").exists() or not Path(f"/proc/{worker}/cmdline").read_bytes(), 10)
+    server = start_server("--data", str(tmp_path), port=port).wait()
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        assert client.get(done).json()["answer"] == answer
+        for address in (running, waiting):
+            until(lambda address=address: client.get(address).json()["state"] == "done", 40)
+    assert server.stop(signal.SIGTERM) == 0
+
+
+def test_a_worker_that_is_killed_is_replaced(running_server: RunningServer, shop: dict[str, Any]) -> None:
+    with httpx.Client(base_url=running_server.url, timeout=60) as client:
+        job = client.post("/v1/jobs", json=LONG | {"time_limit": 1}).headers["location"]
+        until(lambda: client.get(job).json()["state"] == "running", 20)
+        before = children(running_server.process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: client.get(job).json()["state"] == "done", 40)
+        assert client.post("/v1/solve", json=shop).status_code == 200
+        assert children(running_server.process.pid) != before
+
+
+def test_cancelled_and_abandoned_searches_stop_computing(running_server: RunningServer, shop: dict[str, Any]) -> None:
+    with httpx.Client(base_url=running_server.url, timeout=60) as client:
+        job = client.post("/v1/jobs", json=LONG | {"time_limit": 60}).headers["location"]
+        until(lambda: client.get(job).json()["cost"] is not None, 40)
+        began = time.monotonic()
+        cancelled = client.delete(job).json()
+        assert cancelled["state"] == "cancelled"
+        assert cancelled["answer"]["feasible"]
+        assert cancelled["answer"]["interrupted"]
+        assert time.monotonic() - began < 6
+        # a client that goes away without a word
+        with pytest.raises(httpx.TimeoutException):
+            client.post("/v1/solve", json=LONG | {"time_limit": 25}, timeout=1.0)
+        began = time.monotonic()
+        assert client.post("/v1/solve", json=shop).status_code == 200
+        assert time.monotonic() - began < 10
+
+
+def test_half_a_body_and_unread_events_hold_nobody_up(running_server: RunningServer, shop: dict[str, Any]) -> None:
+    host, port = running_server.url.removeprefix("http://").split(":")
+    head = f"POST /v1/solve HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    with (
+        socket.create_connection((host, int(port))) as half,
+        socket.create_connection((host, int(port))) as deaf,
+        httpx.Client(base_url=running_server.url, timeout=30) as client,
+    ):
+        half.sendall((head + 'Content-Length: 1000\r\n\r\n{"instance": [[1,').encode())
+        job = client.post("/v1/jobs", json=LONG | {"time_limit": 1}).headers["location"]
+        deaf.sendall(f"GET {job}/events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        until(lambda: client.get(job).json()["state"] == "done", 30)
+        assert client.post("/v1/solve", json=shop).status_code == 200
+
+
+def test_a_stop_returns_the_best_so_far(start_server: Start) -> None:
+    server = start_server("--grace", "0.5").wait()
+    client = icdc.Client(server.url)
+    job = client.submit(HARD, time_limit=60)
+    until(lambda: job.state()["cost"] is not None, 40)
+    server.process.send_signal(signal.SIGINT)
+    answer = job.answer()
+    assert answer.feasible
+    assert answer.interrupted
+    assert server.process.wait(20) == 0
+
+
+def test_the_client_returns_the_answers_of_icdc_solve(running_server: RunningServer) -> None:
+    client = icdc.Client(running_server.url)
+    matrix = np.random.default_rng(1).integers(2, 30, (9, 3))
+    here, there = icdc.solve(matrix, solver="search"), client.solve(matrix, solver="search")
+    assert there.objective == here.objective
+    assert there.optimal == here.optimal
+    assert there.problem.name == "pmsp"
+    assert there.found_by == here.found_by
+    loads = [int(matrix[there.choice == m, m].sum()) for m in range(3)]
+    assert max(loads) == there.objective
+    job = client.submit(matrix, time_limit=2)
+    names = [event["event"] for event in job.events()]
+    assert names[-1] == "end"
+    assert "improved" in names
+    assert job.answer().objective == here.objective
+    assert "pmsp" in client.models()
+    # what is wrong is said by the same errors as here
+    with pytest.raises(icdc.UsageError, match="unknown solver 'nobody'"):
+        client.solve(matrix, solver="nobody")
+    with pytest.raises(icdc.UsageError, match="a server's address looks like"):
+        icdc.Client("127.0.0.1:8000")
+    with pytest.raises(ServerError, match="cannot be reached"):
+        icdc.Client(f"http://127.0.0.1:{free_port()}").solve(matrix)
+    with pytest.raises(ServerError, match="there is no job"):
+        client.job("nobody", matrix).state()
+
+
+def test_the_client_sends_forbidden_pairs(running_server: RunningServer) -> None:
+    answer = icdc.Client(running_server.url).solve([[1, None], [None, 1], [5, 6]], problem="pmsp")
+    assert answer.solution[:2] == [0, 1]
+    assert answer.objective == 6
+
+
+def test_large_work_becomes_a_job_for_the_client_too(running_server: RunningServer) -> None:
+    """A time limit that is longer than a request waits for is answered with an address, which the client follows."""
+    client = icdc.Client(running_server.url)
+    assert client.solve([[1, 2], [3, 4], [5, 6]], time_limit=200).optimal
+
+
+def test_what_is_said_on_the_wire_is_json(running_server: RunningServer) -> None:
+    response = httpx.post(
+        f"{running_server.url}/v1/solve?problem=atsp",
+        content="0,1\n2,0\n",
+        headers={"content-type": "text/csv"},
+        timeout=30,
+    )
+    assert json.loads(response.content)["objective"] == 3
