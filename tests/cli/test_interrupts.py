@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: the best so far is printed, whatever solver runs and however early or often it is asked."""
 
+import importlib
 import json
 import os
 import signal
@@ -188,3 +189,16 @@ def test_the_exit_code_stays_wherever_the_signal_came() -> None:
     """Imports execute texts, and the interpreter ends by SIGINT after such a text was interrupted."""
     ran = subprocess.run([sys.executable, "-c", INTERRUPTED_EXEC], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "143\n")
+
+
+def test_an_import_is_not_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that comes in the middle of one is heard when it is over; an interrupted one fails in its own words."""
+    module = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(0.2)\nwhole = True\n"
+    (tmp_path / "slow_to_import.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt), interrupts.listening() as heard:  # noqa: PT012
+        slow = importlib.import_module("slow_to_import")
+        assert slow.whole
+        time.sleep(5.0)
+    assert heard.came == [signal.SIGTERM]
+    assert heard.exit_code == 143

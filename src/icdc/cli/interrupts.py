@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+AGAIN = 0.05
+"""Seconds after which a signal that came in the middle of an import is heard again."""
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -33,7 +35,16 @@ class Interrupts:
         return WORDS[signal.Signals(self.first)]
 
     def hear(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal: the first is an exception wherever the program is, and everything knows how to end by it."""
+        """Take a signal: the first is an exception wherever the program is, and everything knows how to end by it.
+
+        Except inside an import, which takes a moment and, interrupted, may fail in words of its own: it is heard again
+        when that is over.
+        """
+        if not self.came and importing(frame):
+            again = threading.Timer(AGAIN, signal.raise_signal, (number,))
+            again.daemon = True
+            again.start()
+            return
         self.came.append(number)
         if len(self.came) == 1:
             raise KeyboardInterrupt
@@ -42,6 +53,15 @@ class Interrupts:
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"icdc: stopping; a third time gives up\n")
             return
         os._exit(self.exit_code)
+
+
+def importing(frame: FrameType | None) -> bool:
+    """Tell whether a frame belongs to an import that is not over."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 current = Interrupts()
