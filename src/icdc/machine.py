@@ -1,6 +1,7 @@
 """What this machine has to give."""
 
 import contextlib
+import sys
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -24,3 +25,10 @@ def available_memory(proc: Path = Path("/proc"), cgroup: Path = _CGROUP) -> int 
 def gibibytes(size: float) -> str:
     """Return a number of bytes for people."""
     return f"{size / 2**30:.1f} GiB"
+
+
+def may_have_gpu(devices: Path = Path("/dev")) -> bool:
+    """Tell whether a GPU that torch could use is possible here; asking torch itself takes a second of imports."""
+    if not sys.platform.startswith("linux"):
+        return True
+    return any((devices / name).exists() for name in ("nvidiactl", "nvidia0", "dxg", "kfd"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import icdc
 from benchmarks.families import distances_of
@@ -326,3 +327,17 @@ def test_ctrl_c_gives_the_best_so_far(tmp_path: Path) -> None:
         assert time.perf_counter() - begun < 4
     assert process.returncode == 130
     assert '"feasible": true' in out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here a network could help")
+def test_large_instances_do_without_torch(tmp_path: Path) -> None:
+    """Where no network can help in time, none is asked for, and a second of imports is saved."""
+    np.save(tmp_path / "large.npy", np.random.default_rng(0).integers(1, 100, (500, 100)))
+    program = (
+        "import sys; from icdc.cli import run; "
+        "code = run(['solve', 'large.npy', '--problem', 'pmsp', '--time-limit', '0.5']); "
+        "print('torch' in sys.modules); import os; sys.stdout.flush(); os._exit(code)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "False"

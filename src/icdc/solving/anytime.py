@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from ..machine import may_have_gpu
 from ..problems.contract import Arrays, Problem, Size
 from ..search.compiled import BACKGROUND, plain, settle
 from ..search.effort import Effort, cores
@@ -112,6 +113,8 @@ class AnytimeSolver(Solver):
                 return False
         if pairs <= CPU_PAIRS:
             return True
+        if self.device == "cpu" or not may_have_gpu():
+            return False  # known without importing torch
         from ..models.base import pick_device
 
         return pick_device(self.device).type == "cuda"
