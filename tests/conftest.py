@@ -1,5 +1,6 @@
 """What every test starts from: one thread, fixed seeds, hypothesis without a clock, and what tests share."""
 
+import os
 import random
 import sys
 import types
@@ -21,6 +22,8 @@ from icdc.networks import NetworkConfig
 from icdc.problems.contract import Arrays
 from icdc.problems.registry import get_problem
 from icdc.solving import registry
+
+os.environ.setdefault("ICDC_NO_BACKGROUND", "1")  # commands that tests run leave no compiler behind
 
 torch.set_num_threads(1)
 settings.register_profile("icdc", deadline=None, max_examples=25, derandomize=True)

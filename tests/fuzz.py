@@ -200,7 +200,7 @@ PROPERTIES: dict[str, Callable[[st.DataObject], None]] = {
 }
 
 
-def explore(name: str, examples: int, start: int | None = None) -> None:
+def assert_holds(name: str, examples: int, start: int | None = None) -> None:
     """Try a property on so many examples: always the same ones without a `start`, else those of that seed."""
     check = PROPERTIES[name]
 
@@ -235,7 +235,7 @@ def main() -> int:
         for name in names:
             start = rng.randrange(2**32)
             try:
-                explore(name, 100, start)
+                assert_holds(name, 100, start)
             except BaseException:
                 print(f"{name} failed with the examples of seed {start}", file=sys.stderr)
                 raise

@@ -69,7 +69,7 @@ def test_the_example_can_be_sampled_and_refuses_bad_input() -> None:
     task = Task(problem, batch)
     keys = fold(root_key(0), torch.arange(5))
     with torch.no_grad():
-        predict = model.predict(model.encode(task.features(), Noise(keys)), task.density)
+        predict = model.predict(model.encode(model.features(task.instances), Noise(keys)), task.density)
         made = generate(predict, task, model.diffusion, Noise(keys).spawn(8), SamplingOptions(4))
     assert problem.feasible(batch, made.choice).all()
     with pytest.raises(InputError, match="no machine"):

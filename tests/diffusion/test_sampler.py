@@ -466,7 +466,7 @@ def test_a_network_samples_alike_in_any_batch(encoder: str, denoiser: str) -> No
         task = Task(ATSP, part)
         roots = fold(root_key(7), torch.tensor(chosen))
         with torch.no_grad():
-            predict = model.predict(model.encode(task.features(), Noise(roots)), task.density)
+            predict = model.predict(model.encode(model.features(task.instances), Noise(roots)), task.density)
             return generate(predict, task, model.diffusion, Noise(keys(chosen, samples)), options).choice
 
     whole = run([0, 1, 2, 3], 5)

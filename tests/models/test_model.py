@@ -46,7 +46,9 @@ def log_odds(model: Model, problem: Problem, size: tuple[int, ...]) -> torch.Ten
     task = Task(problem, to_tensors(problem.sample(2, size, np.random.default_rng(0))))
     x = model.diffusion.prior(task.rows, task.columns, task.density, noise(6))
     with torch.no_grad():
-        return model.predict(model.encode(task.features(), noise(2)), task.density)(x, torch.full((6,), 3))
+        return model.predict(model.encode(model.features(task.instances), noise(2)), task.density)(
+            x, torch.full((6,), 3)
+        )
 
 
 @pytest.fixture

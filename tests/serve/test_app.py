@@ -17,7 +17,7 @@ from .conftest import SHOP, Director
 Serving = Callable[..., TestClient]
 
 
-def until(true: Callable[[], Any], seconds: float = 5.0) -> None:
+def assert_soon(true: Callable[[], Any], seconds: float = 5.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not come true in time"
@@ -132,7 +132,7 @@ def test_a_batch_goes_on_while_anybody_wants_it(serving: Serving, director: Dire
     first = client.post("/v1/jobs", json=shop | {"seed": 9}).headers["location"]  # the others gather meanwhile
     one, other = (client.post("/v1/jobs", json=shop).headers["location"] for _ in range(2))
     client.delete(first)
-    until(lambda: len(director.batches) == 2)
+    assert_soon(lambda: len(director.batches) == 2)
     assert len(director.batches[1].orders) == 2
     (worker,) = director.workers
     jobs = client.app.state.jobs  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ def test_what_takes_long_becomes_a_job(serving: Serving, director: Director, sho
     response = client.post("/v1/solve", json=shop)
     assert response.status_code == 202
     director.free.set()
-    until(lambda: client.get(response.headers["location"]).json()["state"] == "done")
+    assert_soon(lambda: client.get(response.headers["location"]).json()["state"] == "done")
 
 
 def test_a_stop_lets_running_jobs_end_and_refuses_new_ones(
@@ -233,12 +233,12 @@ def test_a_stop_lets_running_jobs_end_and_refuses_new_ones(
     running = client.post("/v1/jobs", json=shop).headers["location"]
     waiting = client.post("/v1/jobs", json=shop | {"seed": 3}).headers["location"]
     client.app.state.jobs.stop_soon()  # type: ignore[attr-defined]
-    until(lambda: client.get(waiting).json()["state"] == "failed")
+    assert_soon(lambda: client.get(waiting).json()["state"] == "failed")
     assert "stopped before" in client.get(waiting).json()["error"]["detail"]
     assert client.post("/v1/solve", json=shop).status_code == 503
     assert client.get("/healthz").status_code == 503
     director.free.set()
-    until(lambda: client.get(running).json()["state"] == "done")
+    assert_soon(lambda: client.get(running).json()["state"] == "done")
 
 
 def test_a_stop_ends_what_is_slower_than_its_grace(serving: Serving, director: Director, shop: dict[str, Any]) -> None:
@@ -246,7 +246,7 @@ def test_a_stop_ends_what_is_slower_than_its_grace(serving: Serving, director: D
     director.hold()
     running = client.post("/v1/jobs", json=shop).headers["location"]
     client.app.state.jobs.stop_soon()  # type: ignore[attr-defined]
-    until(lambda: client.get(running).json()["state"] == "failed")
+    assert_soon(lambda: client.get(running).json()["state"] == "failed")
 
 
 def test_the_steps_of_the_network_are_events(serving: Serving, models: dict[str, Any]) -> None:
@@ -297,7 +297,7 @@ def test_jobs_that_ended_long_ago_take_little_memory(
     addresses = []
     for seed in range(5):
         addresses.append(client.post("/v1/jobs", json=shop | {"seed": seed}).headers["location"])
-        until(lambda: client.get(addresses[-1]).json()["state"] == "done")
+        assert_soon(lambda: client.get(addresses[-1]).json()["state"] == "done")
     assert [client.get(address).status_code for address in addresses] == [404, 404, 200, 200, 200]
     time.sleep(0.2)
     events = parsed(client.get(f"{addresses[-1]}/events").text)

@@ -119,7 +119,7 @@ def main() -> None:
     if any(thread.name.startswith(BACKGROUND) for thread in threading.enumerate()):
         # a compiler or an import whose work nobody waits for any more
         if compiling(SEARCH):
-            from ..search.starting import compile_afterwards
+            from ..search.afterwards import compile_afterwards
 
             compile_afterwards()
         sys.stderr.flush()

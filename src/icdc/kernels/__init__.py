@@ -37,6 +37,7 @@ from .solutions import (
     join_tours,
     noisy_scores,
     pick_columns,
+    picked,
     spread_scores,
 )
 from .tour_descent import improve_tours
@@ -71,6 +72,7 @@ __all__ = [
     "only_plain",
     "pick_by_loads",
     "pick_columns",
+    "picked",
     "project_nodes",
     "random_bits",
     "read_edges",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .choosing import compiled_runs_on, triton_runs_on
-from .solutions import column_totals
+from .solutions import column_totals, picked
 
 BARRED = 2**60
 """Time of a forbidden pair of whole times: more than any schedule, and three of them still fit; reals have ∞."""
@@ -47,7 +47,7 @@ def improve_schedules(times: Tensor, choice: Tensor, rounds: int, allowed: Tenso
     barred = float("inf") if kind == torch.float64 else BARRED
     target = wide if allowed is None else wide.masked_fill(~allowed, barred)
     load = column_totals(wide, choice)
-    own = _chosen(wide, choice)
+    own = picked(wide, choice)
     if triton_runs_on(times.device) and times.shape[1] <= WIDEST_JOBS and times.shape[2] <= WIDEST_MACHINES:
         from . import triton_descent
 
@@ -63,11 +63,6 @@ def improve_schedules(times: Tensor, choice: Tensor, rounds: int, allowed: Tenso
     # sums of reals are rounded: what the caller will add up decides
     before, after = (column_totals(times, one).amax(-1) for one in (choice, found))
     return torch.where((after <= before)[..., None], found, choice)
-
-
-def _chosen(matrix: Tensor, choice: Tensor) -> Tensor:
-    """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows)."""
-    return matrix[:, None].expand(-1, choice.shape[1], -1, -1).gather(3, choice[..., None]).squeeze(3)
 
 
 def _improve(target: Tensor, choice: Tensor, own: Tensor, load: Tensor, rounds: int) -> Tensor:

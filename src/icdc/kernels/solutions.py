@@ -118,6 +118,12 @@ def least_score(scores: Tensor) -> Tensor:
     return scores.amin((1, 2)) - 1
 
 
+def picked(matrix: Tensor, choice: Tensor) -> Tensor:
+    """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
+    spread = matrix[:, None].expand(-1, choice.shape[1], -1, -1)
+    return spread.gather(3, choice[..., None]).squeeze(3)
+
+
 def column_totals(matrix: Tensor, choice: Tensor) -> Tensor:
     """Return Σ of matrix[b, r, c] over the rows r with choice[b, k, r] = c, (batch, samples, columns).
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .choosing import compiled_runs_on, triton_runs_on
+from .solutions import picked
 
 BARRED = 2**60
 """Length of a forbidden step among whole distances: longer than any tour, and three of them still fit; reals have ∞."""
@@ -42,7 +43,7 @@ def improve_tours(distances: Tensor, successor: Tensor, rounds: int, allowed: Te
     wide = distances.to(kind)
     barred = float("inf") if kind == torch.float64 else BARRED
     target = wide if allowed is None else wide.masked_fill(~allowed, barred)
-    step = _chosen(wide, successor)
+    step = picked(wide, successor)
     least = least_gain(wide)[:, None].expand(-1, successor.shape[1])
     if triton_runs_on(distances.device) and size <= WIDEST_CITIES:
         from . import triton_descent
@@ -57,7 +58,7 @@ def improve_tours(distances: Tensor, successor: Tensor, rounds: int, allowed: Te
     if kind == torch.int64:
         return found
     # sums of reals are rounded: what the caller will add up decides
-    before, after = (_chosen(distances, one).sum(-1) for one in (successor, found))
+    before, after = (picked(distances, one).sum(-1) for one in (successor, found))
     return torch.where((after <= before)[..., None], found, successor)
 
 
@@ -73,11 +74,6 @@ def least_gain(distances: Tensor) -> Tensor:
     near = size.masked_fill(torch.eye(size.shape[1], dtype=torch.bool, device=size.device), torch.inf).amin(2)
     rounding = 16 * torch.finfo(torch.float64).eps * size.amax((1, 2))
     return torch.maximum(TOLERANCE * near.mean(1), rounding)
-
-
-def _chosen(matrix: Tensor, successor: Tensor) -> Tensor:
-    """Return matrix[b, i, successor[b, k, i]], (batch, samples, n)."""
-    return matrix[:, None].expand(-1, successor.shape[1], -1, -1).gather(3, successor[..., None]).squeeze(3)
 
 
 def visiting_order(successor: Tensor) -> Tensor:

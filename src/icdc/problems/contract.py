@@ -374,8 +374,7 @@ def exact_numbers(array: Any) -> NDArray[Any]:
 
 def picked(matrix: Tensor, choice: Tensor) -> Tensor:
     """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
-    spread = matrix[:, None].expand(-1, choice.shape[1], -1, -1)
-    return spread.gather(3, choice[..., None]).squeeze(3)
+    return kernels.picked(matrix, choice)
 
 
 def totals_by_column(matrix: Tensor, choice: Tensor) -> Tensor:

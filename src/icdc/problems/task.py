@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ..errors import UsageError
 from .candidates import Candidates
-from .contract import Features, Instances, Problem, one_hot
+from .contract import Instances, Problem, one_hot
 
 
 class Task:
@@ -60,10 +60,6 @@ class Task:
     def marked(self, choice: Tensor) -> Tensor:
         """Return the matrices (N, rows, width) of choices (N, rows), as the process works on them."""
         return one_hot(choice, self.columns) if self.candidates is None else self.candidates.mark(choice)
-
-    def features(self) -> Features:
-        """Return what the network sees of the instances."""
-        return self.problem.features(self.instances)
 
     def mask(self, samples: int) -> Tensor | None:
         """Return the permitted pairs for `samples` solutions of every instance."""

@@ -1,22 +1,11 @@
-"""Which search an instance needs, and having it compiled while something else goes on.
+"""Which search an instance needs, and having it compiled while something else goes on."""
 
-As a program (`python -m icdc.search.starting`) it compiles everything into numba's cache, at low priority, and ends;
-the command line leaves that behind where its own time was too short for the compiler.
-"""
-
-import contextlib
-import os
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import SEARCH, available, in_background
+from .compiled import SEARCH, in_background
 from .effort import Effort
 from .schedule_bound import knapsack_bound
 from .schedule_search import ScheduleSearch
@@ -32,12 +21,6 @@ def search_of(
     return (TourSearch if structure == "tour" else ScheduleSearch)(matrix, seed, start=start)
 
 
-LEAVE_NOTHING = "ICDC_NO_BACKGROUND"
-"""An environment variable; where it is set, no compiler goes on after a command has ended."""
-STALE = 120.0
-"""Seconds after which a compiler that was left behind is taken to be dead."""
-
-
 def compile_ahead(search: InstanceSearch, wait: float = 0.0) -> None:
     """Compile in the background what a search will call, with a tiny instance of the same kind of numbers.
 
@@ -46,35 +29,12 @@ def compile_ahead(search: InstanceSearch, wait: float = 0.0) -> None:
     tour = isinstance(search, TourSearch)
     matrix = search.distances if isinstance(search, TourSearch) else search.durations
     kind = np.int64 if np.issubdtype(matrix.dtype, np.integer) else np.float64
-    thread = in_background((SEARCH, tour, kind), lambda: _try_out(tour, kind))
+    thread = in_background((SEARCH, tour, kind), lambda: try_out(tour, kind))
     if thread is not None and wait > 0:
         thread.join(wait)
 
 
-def compile_afterwards() -> None:
-    """Leave a process behind that compiles everything, so that the next command finds it in numba's cache."""
-    if not available() or os.environ.get(LEAVE_NOTHING):
-        return
-    with contextlib.suppress(OSError):
-        mark = Path(tempfile.gettempdir()) / f"icdc-compiling-{os.getuid() if hasattr(os, 'getuid') else 0}"
-        if mark.exists() and time.time() - mark.stat().st_mtime < STALE:
-            return  # another one is at it
-        mark.touch()
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.Popen([sys.executable, "-m", "icdc.search.starting"], start_new_session=True, **quiet)  # type: ignore[call-overload]
-
-
-def main() -> None:
-    """Compile all there is into numba's cache."""
-    with contextlib.suppress(OSError, AttributeError):
-        os.nice(10)
-    kinds: tuple[type[np.int64] | type[np.float64], ...] = (np.int64, np.float64)
-    for kind in kinds:
-        for tour in (False, True):
-            _try_out(tour, kind)
-
-
-def _try_out(tour: bool, kind: type[np.int64] | type[np.float64]) -> None:
+def try_out(tour: bool, kind: type[np.int64] | type[np.float64]) -> None:
     """Call everything that is compiled for one kind of instance and number once."""
     rng = np.random.default_rng(0)
     if tour:
@@ -86,7 +46,3 @@ def _try_out(tour: bool, kind: type[np.int64] | type[np.float64]) -> None:
         trial.take_up(trial.best.choice, "search", Effort(None, 10))
     if isinstance(trial, ScheduleSearch) and trial.best is not None:
         knapsack_bound(trial.durations, trial.prices, int(trial.best.cost))
-
-
-if __name__ == "__main__":
-    main()

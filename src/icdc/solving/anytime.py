@@ -12,7 +12,6 @@ network cannot help in time, there is the classical part alone, and torch is not
 """
 
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -22,9 +21,10 @@ import numpy as np
 
 from ..machine import may_have_gpu
 from ..problems.contract import Arrays, Problem, Size
-from ..search.compiled import BACKGROUND, plain, settle
+from ..search.compiled import plain, settle
 from ..search.effort import Effort, cores
 from ..search.starting import compile_ahead, search_of
+from .beside import Loading, aside
 from .shares import Shares
 from .solver import Abilities, Found, Improvement, Request, Solver
 from .verify import lower_bounds, meets
@@ -40,10 +40,6 @@ CPU_PAIRS, GPU_PAIRS = 40_000, 400_000
 LARGEST_BATCH = 256
 TOGETHER_PAIRS = 2_000_000
 """Instances solved in one call, and elements of all their matrices, at most."""
-IMPORTING = 3.0
-"""Seconds that must be left for a network to be worth loading where torch is not imported yet."""
-QUICK = 0.2
-"""The same where it is."""
 TINY, FEW = 1600, 8
 """Elements of a matrix, and instances, up to which a proof comes before any compiled search is loaded."""
 STEPS = 20_000
@@ -331,61 +327,3 @@ class Anytime:
                 seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), list(self.found_by)
             )
             self.stopped |= self.request.tell(improvement) and bool(np.isfinite(self.cost).all())
-
-
-def aside(work: Callable[[], None], until: float) -> None:
-    """Do what listens to nobody, such as an integer program, in a thread, and wait for it: Ctrl-C is heard at once.
-
-    It is not waited for longer than `until` (by `time.perf_counter`): integer programs may be seconds late. The thread
-    then still goes on to its own end; nobody looks at what it finds.
-    """
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # raised again where it can be heard
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name=f"{BACKGROUND}proof")
-    thread.start()
-    while thread.is_alive() and time.perf_counter() < until:
-        thread.join(min(0.1, max(0.001, until - time.perf_counter())))
-    for error in errors:
-        raise error
-
-
-class Loading:
-    """The network's part, loaded in a thread of its own while the search goes on."""
-
-    def __init__(self, make: "Callable[[], DiffusionSolver]", request: Request) -> None:
-        self._make, self._request = make, request
-        self._thread: threading.Thread | None = None
-        self._loaded: DiffusionSolver | None = None
-        self._error: Exception | None = None
-
-    def ready(self, left: float) -> bool:
-        """Tell whether the network can have a turn; begin to load it if enough time is left."""
-        if self._error is not None:
-            raise self._error
-        if self._thread is None and left > (QUICK if "torch" in sys.modules else IMPORTING):
-            self._thread = threading.Thread(target=self._load, name=f"{BACKGROUND}network")
-            self._thread.start()
-        return self._loaded is not None and left > QUICK
-
-    def solver(self) -> "DiffusionSolver":
-        """Return it, once it is ready."""
-        assert self._loaded is not None
-        return self._loaded
-
-    def _load(self) -> None:
-        try:
-            solver = self._make()
-            model = solver.model_for(self._request.problem, self._request.size)
-            if model.device.type == "cpu":
-                from .chain import compile_improve
-
-                compile_improve(self._request)
-            self._loaded = solver
-        except Exception as error:  # told in the main thread
-            self._error = error
