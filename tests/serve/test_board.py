@@ -16,7 +16,7 @@ from icdc.serve.limits import Limits, Settings
 from icdc.serve.orders import Source
 
 from .conftest import Director
-from .test_app import parsed, until
+from .test_app import assert_soon, parsed
 
 SOURCE = Source(b"1,2\n", "text/csv", {"problem": "pmsp"})
 
@@ -117,7 +117,7 @@ def test_every_server_knows_every_job(
     director.hold()
     director.first_answer = True
     address = one.post("/v1/jobs", json=shop).headers["location"]
-    until(lambda: other.get(address).json().get("cost") == 99)
+    assert_soon(lambda: other.get(address).json().get("cost") == 99)
     assert other.get(address).json()["state"] == "running"
     director.free.set()
     events = parsed(other.get(f"{address}/events").text)

@@ -17,7 +17,7 @@ import icdc
 from icdc.client import ServerError
 
 from .conftest import RunningServer, free_port
-from .test_app import until
+from .test_app import assert_soon
 
 Start = Callable[..., RunningServer]
 _RNG = np.random.default_rng(0)
@@ -46,28 +46,29 @@ def test_kill_nine_loses_no_answer_and_no_job(start_server: Start, tmp_path: Pat
     server = start_server("--data", str(tmp_path), port=port).wait()
     with httpx.Client(base_url=server.url, timeout=30) as client:
         done = client.post("/v1/jobs", json=shop).headers["location"]
-        until(lambda: client.get(done).json()["state"] == "done", 20)
+        assert_soon(lambda: client.get(done).json()["state"] == "done", 20)
         answer = client.get(done).json()["answer"]
         running = client.post("/v1/jobs", json=LONG | {"time_limit": 1.5}).headers["location"]
         waiting = client.post("/v1/jobs", json=shop | {"seed": 4}).headers["location"]
     (worker,) = children(server.process.pid)
     server.stop(signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{worker}/cmdline").exists() or not Path(f"/proc/{worker}/cmdline").read_bytes(), 10)
+    command = Path(f"/proc/{worker}/cmdline")
+    assert_soon(lambda: not command.exists() or not command.read_bytes(), 10)
     server = start_server("--data", str(tmp_path), port=port).wait()
     with httpx.Client(base_url=server.url, timeout=30) as client:
         assert client.get(done).json()["answer"] == answer
         for address in (running, waiting):
-            until(lambda address=address: client.get(address).json()["state"] == "done", 40)
+            assert_soon(lambda address=address: client.get(address).json()["state"] == "done", 40)
     assert server.stop(signal.SIGTERM) == 0
 
 
 def test_a_worker_that_is_killed_is_replaced(running_server: RunningServer, shop: dict[str, Any]) -> None:
     with httpx.Client(base_url=running_server.url, timeout=60) as client:
         job = client.post("/v1/jobs", json=LONG | {"time_limit": 1}).headers["location"]
-        until(lambda: client.get(job).json()["state"] == "running", 20)
+        assert_soon(lambda: client.get(job).json()["state"] == "running", 20)
         before = children(running_server.process.pid)
         os.kill(before[0], signal.SIGKILL)
-        until(lambda: client.get(job).json()["state"] == "done", 40)
+        assert_soon(lambda: client.get(job).json()["state"] == "done", 40)
         assert client.post("/v1/solve", json=shop).status_code == 200
         assert children(running_server.process.pid) != before
 
@@ -75,7 +76,7 @@ def test_a_worker_that_is_killed_is_replaced(running_server: RunningServer, shop
 def test_cancelled_and_abandoned_searches_stop_computing(running_server: RunningServer, shop: dict[str, Any]) -> None:
     with httpx.Client(base_url=running_server.url, timeout=60) as client:
         job = client.post("/v1/jobs", json=LONG | {"time_limit": 60}).headers["location"]
-        until(lambda: client.get(job).json()["cost"] is not None, 40)
+        assert_soon(lambda: client.get(job).json()["cost"] is not None, 40)
         began = time.monotonic()
         cancelled = client.delete(job).json()
         assert cancelled["state"] == "cancelled"
@@ -101,7 +102,7 @@ def test_half_a_body_and_unread_events_hold_nobody_up(running_server: RunningSer
         half.sendall((head + 'Content-Length: 1000\r\n\r\n{"instance": [[1,').encode())
         job = client.post("/v1/jobs", json=LONG | {"time_limit": 1}).headers["location"]
         deaf.sendall(f"GET {job}/events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-        until(lambda: client.get(job).json()["state"] == "done", 30)
+        assert_soon(lambda: client.get(job).json()["state"] == "done", 30)
         assert client.post("/v1/solve", json=shop).status_code == 200
 
 
@@ -109,7 +110,7 @@ def test_a_stop_returns_the_best_so_far(start_server: Start) -> None:
     server = start_server("--grace", "0.5").wait()
     client = icdc.Client(server.url)
     job = client.submit(HARD, time_limit=60)
-    until(lambda: job.state()["cost"] is not None, 40)
+    assert_soon(lambda: job.state()["cost"] is not None, 40)
     server.process.send_signal(signal.SIGINT)
     answer = job.answer()
     assert answer.feasible

@@ -16,7 +16,7 @@ from icdc.serve.orders import Source
 from icdc.serve.store import NoRoomError, Store
 
 from .conftest import Director
-from .test_app import parsed, until
+from .test_app import assert_soon, parsed
 
 Serving = Callable[..., TestClient]
 SOURCE = Source(b"1,2\n", "text/csv", {"problem": "pmsp"})
@@ -106,7 +106,7 @@ def test_an_answer_that_the_disk_does_not_take_is_given_and_stored_later(
     assert "tried again" in end["notes"][-1]
     full = False
     store: Store = client.app.state.jobs.store  # type: ignore[attr-defined]
-    until(lambda: not store.unfinished())
+    assert_soon(lambda: not store.unfinished())
 
 
 def test_a_job_that_cannot_be_stored_is_refused(
