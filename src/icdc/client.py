@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -30,6 +30,27 @@ from .solving.verify import Verdict
 _ERRORS: dict[int, type[IcdcError]] = {
     cls.exit_code: cls for cls in (UsageError, InputError, InfeasibleError, MissingExtraError)
 }
+
+
+class Words(TypedDict, total=False):
+    """How an instance is to be solved: the options of `icdc.solve` that a server takes.
+
+    model : one of the server's models; by default the one that fits best.
+    solver : a solver's name, or name:key=value,….
+    samples, steps, refine : tries, denoising steps and rounds of refinement of the learned solver.
+    seed : of all random numbers.
+    time_limit : seconds to search.
+    start : a solution to begin with.
+    """
+
+    model: str | None
+    solver: str | None
+    samples: int | None
+    steps: int | None
+    refine: int | None
+    seed: int
+    time_limit: float | None
+    start: Sequence[int] | None
 
 
 class ServerError(IcdcError):
@@ -88,45 +109,17 @@ class Client:
         self.url, self.token, self.timeout, self.patience = url, token, timeout, patience
         self._parts = parts
 
-    def solve(
-        self,
-        instance: Any,
-        *,
-        problem: str | Problem | None = None,
-        model: str | None = None,
-        solver: str | None = None,
-        samples: int | None = None,
-        seed: int = 0,
-        time_limit: float | None = None,
-        start: Sequence[int] | None = None,
-        steps: int | None = None,
-        refine: int | None = None,
-    ) -> Answer:
-        """Solve one instance on the server; the parameters and the answer are those of `icdc.solve`."""
+    def solve(self, instance: Any, *, problem: str | Problem | None = None, **words: Unpack[Words]) -> Answer:
+        """Solve one instance on the server; the words and the answer are those of `icdc.solve`."""
         one = _one(instance, problem)
-        words = _words(model, solver, samples, seed, time_limit, start, steps, refine)
         found = self._json("POST", "/v1/solve", _document(one, words))
         if "state" in found:  # it takes longer, and has become a job
             return RemoteJob(self, found["id"], one).answer()
         return self._answer_of({"answer": found}, one)
 
-    def submit(
-        self,
-        instance: Any,
-        *,
-        problem: str | Problem | None = None,
-        model: str | None = None,
-        solver: str | None = None,
-        samples: int | None = None,
-        seed: int = 0,
-        time_limit: float | None = None,
-        start: Sequence[int] | None = None,
-        steps: int | None = None,
-        refine: int | None = None,
-    ) -> RemoteJob:
-        """Begin a job that goes on without this client; the parameters are those of `solve`."""
+    def submit(self, instance: Any, *, problem: str | Problem | None = None, **words: Unpack[Words]) -> RemoteJob:
+        """Begin a job that goes on without this client; the words are those of `solve`."""
         one = _one(instance, problem)
-        words = _words(model, solver, samples, seed, time_limit, start, steps, refine)
         return RemoteJob(self, self._json("POST", "/v1/jobs", _document(one, words))["id"], one)
 
     def job(self, id: str, instance: Any, *, problem: str | Problem | None = None) -> RemoteJob:
@@ -230,19 +223,14 @@ def _one(value: Any, problem: str | Problem | None) -> Instance:
     return found[0]
 
 
-def _words(
-    model: str | None, solver: str | None, samples: int | None, seed: int, time_limit: float | None,
-    start: Sequence[int] | None, steps: int | None, refine: int | None,
-) -> dict[str, Any]:  # fmt: skip
-    given = {
-        "model": model, "solver": solver, "samples": samples, "seed": seed, "time_limit": time_limit,
-        "start": None if start is None else [int(item) for item in start], "steps": steps, "refine": refine,
-    }  # fmt: skip
-    return {word: value for word, value in given.items() if value is not None}
-
-
-def _document(instance: Instance, words: Mapping[str, Any]) -> dict[str, Any]:
+def _document(instance: Instance, words: Words) -> dict[str, Any]:
     """Return an instance and the words of a request as the server reads them."""
+    unknown = [word for word in words if word not in Words.__annotations__]
+    if unknown:
+        raise TypeError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
+    said: dict[str, Any] = {word: value for word, value in words.items() if value is not None}
+    if "start" in said:
+        said["start"] = [int(item) for item in said["start"]]  # also from an array
     path = problem_path(instance.problem)
     if ":" in path:
         raise UsageError(f"a server solves the problems that ship, not '{path}'")
@@ -251,7 +239,7 @@ def _document(instance: Instance, words: Mapping[str, Any]) -> dict[str, Any]:
         document["rows"] = list(instance.rows)
     if instance.columns is not None and not instance.problem.feature_sizes.same_items:
         document["columns"] = list(instance.columns)
-    return {"instance": {"problem": path, **document}, "name": instance.name, **words}
+    return {"instance": {"problem": path, **document}, "name": instance.name, **said}
 
 
 def _with_gaps(array: NDArray[Any], instance: Instance) -> Any:

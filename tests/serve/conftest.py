@@ -17,7 +17,7 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from icdc.serve import jobs as jobs_module
+from icdc.serve import crew as crew_module
 from icdc.serve.app import make_app
 from icdc.serve.limits import Limits, Settings
 from icdc.serve.telling import Teller
@@ -111,7 +111,7 @@ def director(monkeypatch: pytest.MonkeyPatch) -> Director:
     made = Director()
     made.free.set()
     worker = type("DirectedWorker", (ThreadWorker,), {"director": made})
-    monkeypatch.setattr(jobs_module, "Worker", worker)
+    monkeypatch.setattr(crew_module, "Worker", worker)
     return made
 
 

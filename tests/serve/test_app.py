@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from icdc.serve import jobs as jobs_module
+from icdc.serve import archive as archive_module
+from icdc.serve import crew as crew_module
 from icdc.serve.limits import Limits, Settings
 
 from .conftest import SHOP, Director
@@ -136,7 +137,7 @@ def test_a_batch_goes_on_while_anybody_wants_it(serving: Serving, director: Dire
     assert len(director.batches[1].orders) == 2
     (worker,) = director.workers
     jobs = client.app.state.jobs  # type: ignore[attr-defined]
-    jobs._loop.call_soon_threadsafe(jobs.cancel, jobs.records[one.rsplit("/", 1)[1]])
+    jobs._loop.call_soon_threadsafe(jobs.cancel, jobs.find(one.rsplit("/", 1)[1]))
     time.sleep(0.1)
     assert not worker.stopped.is_set()
     director.free.set()
@@ -148,8 +149,8 @@ def test_a_worker_that_does_not_stop_is_killed(
     serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job ends with the best that was heard of, and the next job is solved."""
-    monkeypatch.setattr(jobs_module, "UNWILLING", 0.1)
-    monkeypatch.setattr(jobs_module, "LATE", 0.1)
+    monkeypatch.setattr(crew_module, "UNWILLING", 0.1)
+    monkeypatch.setattr(crew_module, "LATE", 0.1)
     client = serving()
     director.hold()
     director.deaf = director.first_answer = True
@@ -167,9 +168,9 @@ def test_a_worker_that_does_not_stop_is_killed(
 def test_without_any_answer_the_time_is_up_all_the_same(
     serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs_module, "UNWILLING", 0.1)
-    monkeypatch.setattr(jobs_module, "LATE", 0.05)
-    monkeypatch.setattr(jobs_module, "FIRST", 0.1)
+    monkeypatch.setattr(crew_module, "UNWILLING", 0.1)
+    monkeypatch.setattr(crew_module, "LATE", 0.05)
+    monkeypatch.setattr(crew_module, "FIRST", 0.1)
     client = serving(seconds=0.2)
     director.hold()
     director.deaf = True
@@ -292,7 +293,7 @@ def test_jobs_that_ended_long_ago_take_little_memory(
     serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their curve stays, solutions on the way to it go; and only so many are kept at all."""
-    monkeypatch.setattr(jobs_module, "REPLAYED", 0.05)
+    monkeypatch.setattr(archive_module, "REPLAYED", 0.05)
     client = serving(kept=3)
     addresses = []
     for seed in range(5):
@@ -306,8 +307,23 @@ def test_jobs_that_ended_long_ago_take_little_memory(
     assert all("solution" not in data and "cost" in data for data in improved)
     assert events[-1]["data"]["answer"]["solution"]
     jobs = client.app.state.jobs  # type: ignore[attr-defined]
-    assert not jobs.running
-    assert not jobs._timers
+    assert not jobs.crew.running
+    assert not jobs.crew._timers
+
+
+def test_a_job_that_has_ended_lets_go_of_its_matrix_and_its_timer(serving: Serving, shop: dict[str, Any]) -> None:
+    """What is left of many requests is what can be asked for, whatever they sent."""
+    client = serving(kept=3)
+    for seed in range(6):
+        address = client.post("/v1/jobs", json=shop | {"seed": seed}).headers["location"]
+        assert_soon(lambda address=address: client.get(address).json()["state"] == "done")  # type: ignore[misc]
+    archive = client.app.state.jobs.archive  # type: ignore[attr-defined]
+    assert len(archive.records) == len(archive._forgetting) == 3
+    for job in archive.records.values():
+        assert job.source is None
+        with pytest.raises(AssertionError):
+            _ = job.order
+    assert not archive._tasks
 
 
 def test_many_improvements_are_thinned_out() -> None:

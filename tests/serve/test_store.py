@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from icdc.errors import InputError
-from icdc.serve import jobs as jobs_module
+from icdc.serve import archive as archive_module
 from icdc.serve.limits import Limits, Settings
 from icdc.serve.orders import Source
 from icdc.serve.store import NoRoomError, Store
@@ -88,7 +88,7 @@ def test_unfinished_jobs_run_again_and_finished_ones_keep_their_answers(
 def test_an_answer_that_the_disk_does_not_take_is_given_and_stored_later(
     serving: Serving, shop: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs_module, "STORE_AGAIN", 0.05)
+    monkeypatch.setattr(archive_module, "STORE_AGAIN", 0.05)
     client = serving(Settings(data=tmp_path))
     full = True
     real = Store.finish
@@ -105,7 +105,7 @@ def test_an_answer_that_the_disk_does_not_take_is_given_and_stored_later(
     assert end["answer"]["feasible"]
     assert "tried again" in end["notes"][-1]
     full = False
-    store: Store = client.app.state.jobs.store  # type: ignore[attr-defined]
+    store: Store = client.app.state.jobs.archive.store  # type: ignore[attr-defined]
     assert_soon(lambda: not store.unfinished())
 
 

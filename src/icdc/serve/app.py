@@ -141,7 +141,7 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
         A reader that comes back says in Last-Event-ID what it has seen.
         """
         jobs: Jobs = request.app.state.jobs
-        job: JobRecord | Watched | None = jobs.records.get(id)
+        job: JobRecord | Watched | None = jobs.find(id)
         seen = request.headers.get("last-event-id", "0")
         if job is None:  # finished under a server before this one, or long ago; or it runs on another
             outcome = await jobs.get(id)
@@ -152,11 +152,11 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
     async def cancel(id: str, request: Request) -> Response:
         """Stop computing a job; the best it has found so far becomes its answer."""
         jobs: Jobs = request.app.state.jobs
-        job = jobs.records.get(id)
+        job = jobs.find(id)
         if job is not None:
             jobs.cancel(job)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(job.end(), 10)
+                await asyncio.wait_for(job.wait(), 10)
         elif board is not None:
             await board.cancel(id)
         return JSONResponse(await jobs.get(id))
@@ -185,7 +185,7 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     async def health(request: Request) -> Response:
         """Answer 200 when a worker can take work, 503 while none can."""
         jobs: Jobs = request.app.state.jobs
-        ready = sum(worker.ready for worker in jobs.workers)
+        ready = jobs.crew.ready
         fine = ready > 0 and not jobs.stopping
         about = {"status": "ok" if fine else "not ready", "workers": ready, "version": __version__}
         return JSONResponse(about, 200 if fine else 503)
@@ -221,7 +221,7 @@ async def source_of(request: Request, settings: Settings) -> Source:
 
 async def _ended_in_time(job: JobRecord, request: Request, jobs: Jobs) -> bool:
     """Wait for a job's end, or for as long as a request may wait; return False if its client went away."""
-    ended = asyncio.ensure_future(job.end())
+    ended = asyncio.ensure_future(job.wait())
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({ended, gone}, timeout=jobs.limits.wait, return_when=asyncio.FIRST_COMPLETED)

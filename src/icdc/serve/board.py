@@ -148,7 +148,7 @@ class Board:
         while True:
             progress = {
                 name: job.outcome() | {"best": job.best}
-                for name, job in jobs.records.items()
+                for name, job in jobs.archive.records.items()
                 if job.kept and not job.ended
             }
             try:
@@ -156,10 +156,10 @@ class Board:
             except NoRoomError:  # whoever keeps the ledger is being replaced
                 cancelled, inherited = [], []
             for name in cancelled:
-                if name in jobs.records:
-                    jobs.cancel(jobs.records[name])
+                if (job := jobs.find(name)) is not None:
+                    jobs.cancel(job)
             for stored in inherited:
-                if stored.id not in jobs.records:
+                if jobs.find(stored.id) is None:
                     await jobs.take_up(stored)
             await asyncio.sleep(BEAT)
 

@@ -18,12 +18,21 @@ WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "faile
 class JobRecord:
     """One job and all that is known of it.
 
-    events : (name, data) of everything that happened, for those who watch.
+    events : (number, name, data) of everything that happened, for those who watch.
     kept : whether it can be asked for later; one that answers a request directly cannot.
+    source : the request as it came; None once the job has ended, when nobody needs it any more.
     """
 
     def __init__(self, order: Order, name: str, created: float, kept: bool, source: Source) -> None:
-        self.order, self.id, self.created, self.kept, self.source = order, name, created, kept, source
+        self._order: Order | None = order
+        self.id, self.created, self.kept = name, created, kept
+        self.source: Source | None = source
+        self._about = {
+            "problem": order.instance.problem.name,
+            "instance": order.instance.name,
+            "solver": order.solver,
+            "time_limit": order.time_limit,
+        }
         self.arrived = time.perf_counter()
         self.batch_key, self.attempts, self.alone = order.batch_key, 0, False
         self.state = WAITING
@@ -40,9 +49,41 @@ class JobRecord:
         self._changed = asyncio.Event()
 
     @property
+    def order(self) -> Order:
+        """What is to be solved; asked for only before the end."""
+        assert self._order is not None
+        return self._order
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more will happen."""
         return self.state in (DONE, FAILED, CANCELLED)
+
+    def hear(self, what: str, data: Any) -> None:
+        """Note what its worker says of it, and tell those who watch."""
+        if what == "note":
+            self.notes.append(data)
+            self.tell("note", {"sentence": data})
+            return
+        if what == "improved":
+            self.best = data
+        if what in ("begun", "improved") and data["bound"] is not None:
+            self.bound = data["bound"]
+        self.tell(what, data)
+
+    def settle(self, answer: dict[str, Any] | None, error: dict[str, Any] | None) -> None:
+        """Note how it ends; those who watch are told by `end`."""
+        self.answer, self.error = answer, error
+        if self.began is not None:
+            self.seconds = round(time.perf_counter() - self.began, 6)
+        if answer is not None and answer["bound"] is not None:
+            self.bound = answer["bound"]
+
+    def end(self, state: str) -> None:
+        """End: tell those who watch, and let go of the matrix, which can be large."""
+        self.state = state
+        self._order = self.source = None
+        self.tell("end", self.outcome())
 
     def tell(self, name: str, data: dict[str, Any]) -> None:
         """Add an event and wake those who watch."""
@@ -70,23 +111,19 @@ class JobRecord:
         """Return something to wait for: the next change from now on, even if the waiting begins later."""
         return self._changed.wait()
 
-    async def end(self) -> None:
+    async def wait(self) -> None:
         """Wait until nothing more will happen."""
         while not self.ended:
             await self.change()
 
     def outcome(self) -> dict[str, Any]:
         """Return what a client is shown."""
-        order = self.order
         return {
             "id": self.id,
             "state": self.state,
             "created": self.created,
             "seconds": self.seconds,
-            "problem": order.instance.problem.name,
-            "instance": order.instance.name,
-            "solver": order.solver,
-            "time_limit": order.time_limit,
+            **self._about,
             "cost": None if self.best is None else self.best["cost"],
             "bound": self.bound,
             "notes": self.notes,
