@@ -1,11 +1,13 @@
 """What every address answers, with workers that can be held, killed and made deaf."""
 
 import asyncio
+import base64
 import json
 import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -259,10 +261,26 @@ def test_the_steps_of_the_network_are_events(serving: Serving, models: dict[str,
     assert [step["t"] for step in steps] == sorted((step["t"] for step in steps), reverse=True)
     assert len(steps) >= 2
     assert (steps[0]["rows"], steps[0]["columns"]) == (5, 3)
-    import base64
-
     assert len(base64.b64decode(steps[0]["belief"])) == 15
     assert len(base64.b64decode(steps[0]["x"])) == 2
+
+
+def test_a_current_solution_is_noised_and_denoised(serving: Serving, models: dict[str, Any]) -> None:
+    """With a start the steps begin at it, go up and come down; the answer is not worse than it."""
+    client = serving(Settings(models={"tiny": models["pmsp"]}))
+    start = [0, 1, 2, 0, 1]
+    document = {"instance": SHOP, "problem": "pmsp", "trace": True, "samples": 1, "model": "tiny", "start": start}
+    address = client.post("/v1/jobs", json=document).headers["location"]
+    events = parsed(client.get(f"{address}/events").text)
+    steps = [event["data"] for event in events if event["event"] == "step"]
+    up = [step for step in steps if step["s"] > step["t"]]
+    assert [step["t"] for step in steps] == [step["t"] for step in up] + [step["s"] for step in reversed(up)]
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(steps[0]["x"]), dtype=np.uint8))[:15].reshape(5, 3)
+    assert bits.argmax(1).tolist() == start
+    assert bits.sum() == 5
+    assert np.frombuffer(base64.b64decode(steps[0]["belief"]), dtype=np.uint8).reshape(5, 3).argmax(1).tolist() == start
+    current = max(sum(SHOP[job][m] for job, machine in enumerate(start) if machine == m) for m in range(3))
+    assert events[-1]["data"]["answer"]["objective"] <= current
 
 
 def test_what_the_server_says_of_itself(serving: Serving, shop: dict[str, Any]) -> None:

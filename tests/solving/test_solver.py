@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import icdc
+from icdc.diffusion.sampler import Step
 from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
@@ -14,6 +15,7 @@ from icdc.problems.registry import get_problem
 from icdc.solving import DiffusionSolver, Improvement
 from icdc.solving.search import default_chunk
 from icdc.solving.solver import Solver, fingerprints
+from icdc.solving.verify import judge
 
 SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
 CASES = [("atsp", (7,)), ("pmsp", (7, 3)), ("navigation", (6,))]
@@ -113,6 +115,35 @@ def test_with_a_time_limit_the_first_step_has_an_answer() -> None:
     assert told[0][0] == 1
     assert np.isfinite(told[0][1].cost).all()
     assert (results.cost <= told[-1][1].cost).all()
+
+
+@pytest.mark.parametrize(("name", "size"), [("atsp", (12,)), ("pmsp", (15, 3))])
+def test_a_start_is_noised_and_denoised_before_the_eyes_of_a_trace(name: str, size: tuple[int, ...]) -> None:
+    """From the start itself up to the level of refinement, each element changing once at most, and down again."""
+    model, arrays = setting(name, size, 1)
+    start = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, arrays, samples=1).choice
+    seen: list[Step] = []
+    solver = DiffusionSolver(model, steps=6, device="cpu", trace=seen.append)
+    results = solver.solve(model.problem, arrays, samples=2, start=start)
+    highest = round(0.7 * model.diffusion.steps)
+    up, down = [step for step in seen if step.s > step.t], [step for step in seen if step.s < step.t]
+    assert [step.t for step in up] == sorted({step.t for step in up})
+    assert (up[0].t, up[-1].s, down[0].t, down[-1].s) == (0, highest, highest, 0)
+    assert [step.t for step in down] == [step.s for step in reversed(up)]
+    assert len(up[0].x) == 2
+    for step in (up[0], *up[1:2]):
+        assert step.log_odds.shape == step.x.shape
+    marked = up[0].x[0].argmax(1).numpy()
+    assert (marked == start[0]).all()
+    assert (up[0].log_odds[0].argmax(1).numpy() == start[0]).all()
+    way = torch.stack([step.x for step in (*up, down[0])])
+    assert (way.diff(dim=0).abs().sum(0) <= 1).all()
+    assert way.diff(dim=0).abs().sum() > 0
+    assert results.cost[0] <= judge(model.problem, arrays, start)[1][0]
+    # without anybody who watches, a start changes nothing of how trajectories run
+    quiet = DiffusionSolver(model, steps=6, device="cpu")
+    again = quiet.solve(model.problem, arrays, samples=2)
+    assert quiet.solve(model.problem, arrays, samples=2, start=start).cost[0] <= again.cost[0]
 
 
 def test_a_met_bound_ends_the_search() -> None:

@@ -62,9 +62,15 @@ class Teller(Observer):
             self.say(Message("improved", self.batch.number, place, told))
 
     def step(self, step: "Step") -> None:
-        """Tell of a reverse step of the first trajectory: X_t and what the network believes of X_0, in bytes."""
-        x = (step.x[0].float() > 0.5).cpu().numpy()
-        belief = (255 * step.log_odds[0].float().sigmoid()).round().byte().cpu().numpy()
+        """Tell of a step of the first trajectory: X_t and what the network believes of X_0, in bytes.
+
+        Where s is above t the start is being noised, otherwise the matrix denoised.
+        """
+        noisy, believed = step.x.float(), step.log_odds.float().sigmoid()
+        if step.candidates is not None:  # elsewhere there is nothing, and nothing is expected
+            noisy, believed = step.candidates.spread(noisy), step.candidates.spread(believed)
+        x = (noisy[0] > 0.5).cpu().numpy()
+        belief = (255 * believed[0]).round().byte().cpu().numpy()
         cost = None if step.cost is None else float(step.cost.flatten()[0])
         told = {
             "t": step.t, "s": step.s, "rows": x.shape[0], "columns": x.shape[1],

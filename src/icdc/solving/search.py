@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from threading import Lock
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..diffusion.process import strided_times
 from ..diffusion.sampler import Predict, SamplingOptions, Step, best_of, generate, refine
 from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
@@ -27,7 +28,7 @@ from .threads import own_threads
 from .verify import judge, lower_bounds, meets
 
 Trace = Callable[[Step], bool | None]
-"""Sees every reverse step of the first trajectories; returning True ends them."""
+"""Sees every step of the first trajectories; returning True ends them."""
 
 CPU_CHUNK_BYTES = 4 * 2**20
 """Edge states that run together on one core, as float32: with many more, inference waits for memory."""
@@ -39,6 +40,8 @@ GPU_DECODES_BYTES = 2**31
 
 REFINE_LEVELS = (0.7, 0.5, 0.85)
 """Noise levels that rounds of refinement take in turn, in units of T."""
+CERTAIN = 20.0
+"""Log-odds of what is known without a network."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
 
@@ -62,7 +65,7 @@ class Search:
     refine_rounds, refine_steps : rounds of refinement after sampling, and network passes of each; with a time limit
         there are as many rounds as fit.
     chunk : trajectories that run together.
-    trace : sees the reverse steps; they then run in one thread.
+    trace : sees the steps, which then run in one thread; from a start, how it is noised and denoised comes first.
     """
 
     request: Request
@@ -155,7 +158,9 @@ class Search:
         with own_threads() as allowed:
             self.threads = allowed if self.model.device.type == "cpu" and self.trace is None else 1
             if number == 0 or (deadline is not None and number % RESTART_EVERY == 0):
-                made = self._sample(part.chunk, part.task, part.predict, keys, deadline)
+                watched_start = number == 0 and self.trace is not None and self.request.start is not None
+                sample = self._return_to_start if watched_start else self._sample
+                made = sample(part.chunk, part.task, part.predict, keys, deadline)
                 self.tried[part.chunk] += made
                 return made
             level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
@@ -167,6 +172,32 @@ class Search:
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             watch = self._watch(deadline, chunk, task)
             return generate(predict, task, self.model.diffusion, noise, self.options, callback=watch).best()
+
+        return self._run_all(run, chunk, task, keys, deadline)
+
+    def _return_to_start(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> int:
+        """Noise the start before the eyes of the trace, then denoise it: a refinement in the steps of a trajectory.
+
+        On the way up every element keeps its random number, so it changes at most once; s is above t there. What the
+        network believes of each x_t is shown both ways.
+        """
+        diffusion, options = self.model.diffusion, self.options
+        clean = task.marked(torch.from_numpy(self.choice[chunk]).to(self.model.device))
+        times = strided_times(max(1, round(REFINE_LEVELS[0] * diffusion.steps)), options.steps)
+
+        def run(noise: Noise) -> tuple[Tensor, Tensor]:
+            x0 = clean.repeat_interleave(len(noise.keys) // task.batch, 0)
+            watch = self._watch(deadline, chunk, task)
+            for t, s in pairwise(reversed(times)):
+                at = torch.full((len(x0),), t, dtype=torch.long, device=x0.device)
+                x = x0 if t == 0 else diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
+                log_odds = CERTAIN * (2 * x0 - 1) if t == 0 else predict(x, at)
+                watch(Step(t, s, x, log_odds, None, None, None, candidates=task.candidates))
+            at = torch.full((len(x0),), times[0], dtype=torch.long, device=x0.device)
+            x = diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
+            way_back = Noise(fold(noise.keys, 0))
+            made = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
+            return made.best()
 
         return self._run_all(run, chunk, task, keys, deadline)
 
