@@ -1,40 +1,26 @@
 // Several solvers on one instance, each with the same time, side by side.
 
 import * as api from "./api.js";
+import { SOLVERS, suits } from "./solvers.js";
 import { html } from "./svg.js";
 import { gapOf, number, seconds } from "./words.js";
 
 const get = (id) => document.getElementById(id);
 
-/** Whom to offer, in this order, where the server has them: the word for people, and which problems. */
-const RIVALS = [
-  ["icdc", "Network and search", "all"],
-  ["network", "Network alone", "all"],
-  ["search", "Search alone", "all"],
-  ["cpsat", "CP-SAT (exact)", "all"],
-  ["branch", "Branch and bound (exact)", "tour"],
-  ["lkh", "LKH", "tour"],
-  ["lpt", "Longest job first", "schedule"],
-  ["nn", "Nearest neighbour", "tour"],
-];
-const CHOSEN = ["icdc", "network", "search", "cpsat", "lkh"];
-
 export class Compare {
   constructor(solvers) {
     this.solvers = solvers;
-    this.titles = Object.fromEntries(RIVALS);
-    if (!("network" in solvers)) this.titles.icdc = "Network";
   }
 
   /** Offer the solvers of a problem. */
   offer(tour) {
     if (this.tour === tour) return;
     this.tour = tour;
-    const fits = RIVALS.filter(([name, , kind]) => name in this.solvers && (kind === "all" || kind === (tour ? "tour" : "schedule")));
-    const labels = fits.map(([name]) => {
+    const fits = SOLVERS.filter(({ name }) => name in this.solvers && suits(name, tour));
+    const labels = fits.map(({ name, title, chosen }) => {
       const there = this.solvers[name].installed;
-      const box = html("input", { type: "checkbox", value: name, checked: there && CHOSEN.includes(name), disabled: !there });
-      return html("label", { title: there ? this.solvers[name].summary : "not installed on this server" }, box, this.titles[name] + (there ? "" : " (not installed)"));
+      const box = html("input", { type: "checkbox", value: name, checked: there && Boolean(chosen), disabled: !there });
+      return html("label", { title: there ? this.solvers[name].summary : "not installed on this server" }, box, title + (there ? "" : " (not installed)"));
     });
     get("picks").replaceChildren(get("picks").firstElementChild, ...labels);
   }
@@ -49,8 +35,9 @@ export class Compare {
     this.clear();
     const stop = (this.stop = new AbortController());
     const names = [...get("picks").querySelectorAll("input:checked")].map((box) => box.value);
-    const cards = names.map((name) => new Card(name, this.titles[name]));
+    const cards = SOLVERS.filter(({ name }) => names.includes(name)).map(({ name, title }) => new Card(name, title));
     get("contest").replaceChildren(...cards.map((card) => card.root));
+    if (!cards.length) get("contest").replaceChildren(html("p", { className: "hint" }, "Choose at least one solver above."));
     for (const card of cards) {
       if (stop.signal.aborted) return;
       try {
@@ -67,9 +54,18 @@ export class Compare {
         if (stop.signal.aborted) return;
         card.say(error.message);
       }
-      const best = Math.min(...cards.map((one) => one.cost ?? Infinity));
-      for (const one of cards) one.root.classList.toggle("best", one.cost === best);
+      judge(cards);
     }
+  }
+}
+
+/** Mark the best, and measure all by the highest bound that any of them has proven: it holds for every one. */
+function judge(cards) {
+  const best = Math.min(...cards.map((one) => one.cost ?? Infinity));
+  const bound = Math.max(...cards.map((one) => one.bound ?? -Infinity));
+  for (const one of cards) {
+    one.root.classList.toggle("best", one.cost === best);
+    if (one.took !== undefined) one.judged(Number.isFinite(bound) ? bound : null);
   }
 }
 
@@ -93,7 +89,13 @@ class Card {
   ended({ answer, error, seconds: took }, draw) {
     if (!answer || answer.objective === null) return this.say(error?.detail ?? "no solution");
     this.improved({ cost: answer.objective, solution: answer.solution }, draw);
-    const gap = gapOf(answer.objective, answer.bound);
-    this.say(`${gap.proven ? "proven optimal" : `gap ${gap.text}`} · ${seconds(took)}`);
+    this.bound = answer.bound;
+    this.took = took;
+  }
+
+  judged(bound) {
+    const gap = gapOf(this.cost, bound);
+    const own = gapOf(this.cost, this.bound).proven;
+    this.say(`${own ? "proven optimal" : gap.proven ? "optimal, as another proved" : `gap ${gap.text}`} · ${seconds(this.took)}`);
   }
 }

@@ -15,11 +15,8 @@ export function drawCurve(home, improvements, { bound, now, limit, ended, word }
   let top = Math.max(worst, floor);
   const late = costs[Math.min(costs.length - 1, Math.floor(costs.length * 0.15))];
   if (top - floor > 4 * (late - floor) && late > floor) top = floor + 2.2 * (late - floor);
-  // the bound may have risen on the way: show where it began, unless that is far below
-  const known = improvements.map((one) => one.bound).filter((value) => value !== null && value !== undefined);
-  const began = Math.max(Math.min(floor, ...known), floor - Math.max(2 * (top - floor), 0.1 * Math.abs(floor)));
-  if (!(top > began)) top = floor + Math.max(1, Math.abs(floor) * 0.02);
-  const low = began - 0.14 * (top - began), high = top + 0.06 * (top - began);
+  if (!(top > floor)) top = floor + Math.max(1, Math.abs(floor) * 0.02);
+  const low = floor - 0.14 * (top - floor), high = top + 0.06 * (top - floor);
   const end = Math.max(ended ? now : Math.max(now, Math.min(limit ?? now, now * 1.6)), 0.01);
   const x = (t) => LEFT + ((width - LEFT - RIGHT) * Math.min(t, end)) / end;
   const y = (c) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - (Math.min(c, high) - low) / (high - low));
@@ -33,10 +30,10 @@ export function drawCurve(home, improvements, { bound, now, limit, ended, word }
   }
   const last = improvements.at(-1), until = Math.max(now, last.seconds);
   const costLine = stair(improvements.map((one) => [one.seconds, one.cost]), until);
-  const bounded = improvements.filter((one) => one.bound !== null && one.bound !== undefined);
-  const boundLine = bound === null || bound === undefined ? [] : bounded.length ? [...stair(bounded.map((one) => [one.seconds, Math.max(one.bound, low)]), until), [until, bound]] : [[0, bound], [until, bound]];
+  // a bound holds for every moment, whenever it was found
+  const boundLine = bound === null || bound === undefined ? [] : [[0, bound], [until, bound]];
   const points = (line) => line.map(([t, c]) => `${x(t)},${y(c)}`).join(" ");
-  if (boundLine.length) root.append(svg("polygon", { class: "under", points: points([...costLine, ...boundLine.toReversed()]) }));
+  if (boundLine.length) root.append(svg("polygon", { class: "under", points: points([...costLine, [until, bound], [costLine[0][0], bound]]) }));
   root.append(svg("polyline", { class: "cost", points: points(costLine) }));
   if (boundLine.length) {
     // below the line where there is room, else above it

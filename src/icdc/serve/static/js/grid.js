@@ -1,4 +1,5 @@
-// An editable matrix of any size: only the cells in sight exist. Arrow keys move, typing edits, Delete forbids.
+// An editable matrix of any size: only the cells in sight exist. Arrow keys move, also to the names; typing edits, Delete
+// forbids. The place of a column's name is row -1, that of a row's name column -1.
 
 import { html } from "./svg.js";
 
@@ -18,7 +19,8 @@ export class Grid {
     home.setAttribute("aria-describedby", "grid-hint");
     home.addEventListener("scroll", () => this.later(), { passive: true });
     home.addEventListener("mousedown", (event) => this.pointed(event));
-    home.addEventListener("dblclick", (event) => this.opened(event));
+    home.addEventListener("pointerdown", (event) => { this.touched = event.pointerType === "touch"; }, { passive: true });
+    home.addEventListener("dblclick", (event) => { if (event.target.closest("[data-cell]")) this.edit(); });
     home.addEventListener("keydown", (event) => this.pressed(event));
     home.addEventListener("paste", (event) => this.paste(event));
     home.addEventListener("copy", (event) => this.copy(event));
@@ -103,7 +105,7 @@ export class Grid {
     const cells = [corner];
     for (let c = left; c < right; c++) {
       const cell = html("div", { className: "name", role: "columnheader", "aria-colindex": c + 2, title: instance.columnName(c) }, instance.columnName(c));
-      cell.dataset.column = c;
+      this.mark(cell, -1, c);
       place(cell, this.side + c * this.cell, this.cell);
       cells.push(cell);
     }
@@ -117,14 +119,12 @@ export class Grid {
     row.style.width = this.size.style.width;
     const name = html("div", { className: "name side", role: "rowheader", "aria-colindex": 1, title: instance.rowName(r) }, instance.rowName(r));
     name.style.width = `${this.side}px`;
-    name.dataset.row = r;
+    this.mark(name, r, -1);
     row.append(name);
     const [low, high] = this.range;
     for (let c = left; c < right; c++) {
       const value = instance.matrix[r][c];
-      const here = this.active[0] === r && this.active[1] === c;
-      const cell = html("div", { role: "gridcell", "aria-colindex": c + 2, tabIndex: here ? 0 : -1 });
-      cell.dataset.cell = `${r},${c}`;
+      const cell = html("div", { role: "gridcell", "aria-colindex": c + 2 });
       if (this.isVoid(r, c)) { cell.className = "void"; cell.textContent = "–"; cell.setAttribute("aria-label", "not a step"); }
       else if (value === null) { cell.className = "forbidden"; cell.textContent = "×"; cell.setAttribute("aria-label", "forbidden"); }
       else {
@@ -133,24 +133,34 @@ export class Grid {
         else if (high > low) cell.style.backgroundColor = `rgb(var(--tint) / ${(0.17 * (value - low) / (high - low)).toFixed(3)})`;
       }
       if (this.chosen?.[r] === c) { cell.classList.add("on"); cell.setAttribute("aria-selected", "true"); }
-      if (here) cell.classList.add("active");
+      this.mark(cell, r, c);
       place(cell, this.side + c * this.cell, this.cell);
       row.append(cell);
     }
     return row;
   }
 
-  cellAt(r, c) { return this.rows.get(r)?.querySelector(`[data-cell="${r},${c}"]`); }
+  /** Say where an element is, and let the keyboard reach it where it is the active one. */
+  mark(element, r, c) {
+    const here = this.active[0] === r && this.active[1] === c;
+    element.dataset.cell = `${r},${c}`;
+    element.tabIndex = here ? 0 : -1;
+    element.classList.toggle("active", here);
+  }
+
+  cellAt(r, c) { return (r < 0 ? this.head : this.rows.get(r))?.querySelector(`[data-cell="${r},${c}"]`); }
 
   go(r, c) {
     const { instance, home } = this;
-    r = Math.min(instance.height - 1, Math.max(0, r));
-    c = Math.min(instance.width - 1, Math.max(0, c));
+    r = Math.min(instance.height - 1, Math.max(-1, r));
+    c = Math.min(instance.width - 1, Math.max(r < 0 ? 0 : -1, c));
     this.active = [r, c];
-    const top = r * ROW, bottom = (r + 2) * ROW, start = c * this.cell, end = this.side + (c + 1) * this.cell;
-    if (top < home.scrollTop) home.scrollTop = top;
+    const top = Math.max(0, r) * ROW, bottom = (r + 2) * ROW, start = Math.max(0, c) * this.cell, end = this.side + (c + 1) * this.cell;
+    if (r < 0) { /* names of columns are always in sight */ }
+    else if (top < home.scrollTop) home.scrollTop = top;
     else if (bottom > home.scrollTop + home.clientHeight) home.scrollTop = bottom - home.clientHeight;
-    if (start < home.scrollLeft) home.scrollLeft = start;
+    if (c < 0) { /* so are those of rows */ }
+    else if (start < home.scrollLeft) home.scrollLeft = start;
     else if (end > home.scrollLeft + home.clientWidth) home.scrollLeft = end - home.clientWidth;
     this.draw();
     this.cellAt(r, c)?.focus({ preventScroll: true });
@@ -161,31 +171,28 @@ export class Grid {
     if (!cell || event.target === this.editor) return;
     event.preventDefault();
     this.close(true);
-    this.go(...cell.dataset.cell.split(",").map(Number));
-  }
-
-  opened(event) {
-    const cell = event.target.closest("[data-cell]");
-    if (cell) return this.edit();
-    const name = event.target.closest("[data-row],[data-column]");
-    if (name && this.instance.editable) this.editName(name);
+    const [r, c] = cell.dataset.cell.split(",").map(Number);
+    const again = this.touched && this.active[0] === r && this.active[1] === c && cell === document.activeElement;
+    this.go(r, c);
+    if (again) this.edit(); // fingers have no double click
   }
 
   pressed(event) {
     if (event.target === this.editor) return;
     const [r, c] = this.active;
     const page = Math.max(1, Math.floor(this.home.clientHeight / ROW) - 2);
-    const moves = { ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], PageUp: [r - page, c], PageDown: [r + page, c], Home: [event.ctrlKey ? 0 : r, 0], End: [event.ctrlKey ? Infinity : r, Infinity] };
+    const moves = { ArrowUp: [c < 0 ? Math.max(0, r - 1) : r - 1, c], ArrowDown: [r + 1, c], ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], PageUp: [Math.max(0, r - page), c], PageDown: [r + page, c], Home: [event.ctrlKey ? 0 : r, 0], End: [event.ctrlKey ? Infinity : r, Infinity] };
     if (event.key in moves) { event.preventDefault(); return this.go(...moves[event.key]); }
     if (!this.instance.editable || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Enter" || event.key === "F2") { event.preventDefault(); this.edit(); }
     else if (event.key === "Delete" || event.key === "Backspace") { event.preventDefault(); this.write(r, c, ""); }
-    else if (/^[-\d.,]$/.test(event.key)) { event.preventDefault(); this.edit(event.key); }
+    else if (r >= 0 && c >= 0 && /^[-\d.,]$/.test(event.key)) { event.preventDefault(); this.edit(event.key); }
   }
 
   edit(text = null) {
     const [r, c] = this.active;
     if (!this.instance.editable || this.isVoid(r, c)) return;
+    if (r < 0 || c < 0) return this.editName(r, c);
     const value = this.instance.matrix[r][c];
     this.open(this.side + c * this.cell, (r + 1) * ROW, this.cell, text ?? (value === null ? "" : String(value)), (written, key) => {
       this.write(r, c, written);
@@ -194,24 +201,21 @@ export class Grid {
     }, `Cell of ${this.instance.rowName(r)}, ${this.instance.columnName(c)}`, text !== null);
   }
 
-  editName(name) {
-    const row = name.dataset.row, instance = this.instance;
-    const left = row === undefined ? this.side + name.dataset.column * this.cell : this.home.scrollLeft;
-    const top = row === undefined ? this.home.scrollTop : (+row + 1) * ROW;
-    this.open(left, top, row === undefined ? this.cell : this.side, name.textContent, (written) => {
+  editName(r, c) {
+    const { instance } = this;
+    const column = r < 0;
+    const [left, top] = column ? [this.side + c * this.cell, this.home.scrollTop] : [this.home.scrollLeft, (r + 1) * ROW];
+    this.open(left, top, column ? this.cell : this.side, column ? instance.columnName(c) : instance.rowName(r), (written) => {
       const text = written.trim();
-      if (!text) return;
-      const same = instance.problem !== "pmsp";
-      const index = +(row ?? name.dataset.column);
-      if (row !== undefined || same) (instance.rows ??= Array.from({ length: instance.height }, (_, i) => String(i + 1)))[index] = text;
-      if (row === undefined || same) (instance.columns ??= Array.from({ length: instance.width }, (_, i) => String(i + 1)))[index] = text;
+      if (text) instance.rename(column ? -1 : r, column ? c : -1, text);
       this.after();
-    }, "Name");
+      this.go(r, c);
+    }, "Name", false, "text");
   }
 
-  open(left, top, width, text, done, label, keepEnd = false) {
+  open(left, top, width, text, done, label, keepEnd = false, mode = "decimal") {
     this.close(true);
-    const editor = html("input", { className: "grid-edit", value: text, "aria-label": label });
+    const editor = html("input", { className: "grid-edit", value: text, "aria-label": label, inputMode: mode });
     place(editor, left, Math.max(width, 70));
     editor.style.top = `${top}px`;
     this.editor = editor;
@@ -238,7 +242,7 @@ export class Grid {
   }
 
   write(r, c, text) {
-    if (!this.instance.editable || this.isVoid(r, c)) return;
+    if (!this.instance.editable || r < 0 || c < 0 || this.isVoid(r, c)) return;
     this.instance.matrix[r][c] = valueOf(text);
     this.after();
   }
@@ -257,7 +261,7 @@ export class Grid {
     event.preventDefault();
     event.stopPropagation();
     const cells = text.replace(/\r/g, "").replace(/\n$/, "").split("\n").map((line) => line.split("\t"));
-    const [r, c] = this.active;
+    const [r, c] = this.active.map((place) => Math.max(0, place));
     const numbers = cells.every((row) => row.every((cell) => typeof valueOf(cell) !== "string"));
     // a block of numbers that fits goes where the cursor is; anything else is a matrix of its own
     if (!this.instance.editable || !numbers || (r === 0 && c <= 1 && cells.length > 1) || r + cells.length > this.instance.height || c + cells[0].length > this.instance.width) return this.pasted(text);
@@ -267,7 +271,8 @@ export class Grid {
 
   copy(event) {
     if (event.target === this.editor) return;
-    const value = this.instance.matrix[this.active[0]][this.active[1]];
+    const [r, c] = this.active;
+    const value = r < 0 ? this.instance.columnName(c) : c < 0 ? this.instance.rowName(r) : this.instance.matrix[r][c];
     event.clipboardData.setData("text/plain", value === null ? "" : String(value));
     event.preventDefault();
   }

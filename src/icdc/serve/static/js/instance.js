@@ -19,6 +19,21 @@ export class Instance {
   rowName(r) { return this.rows?.[r] ?? String(r + 1); }
   columnName(c) { return this.columns?.[c] ?? String(c + 1); }
 
+  /** Give a row (column -1) or a column (row -1) another name; the cities of a tour are both. */
+  rename(r, c, name) {
+    const tour = this.problem !== "pmsp", index = Math.max(r, c);
+    if (c < 0 || tour) (this.rows ??= Array.from({ length: this.height }, (_, i) => String(i + 1)))[index] = name;
+    if (r < 0 || tour) (this.columns ??= Array.from({ length: this.width }, (_, i) => String(i + 1)))[index] = name;
+  }
+
+  /** How many pairs are forbidden; the diagonal of a tour is no pair. */
+  barred() {
+    const tour = this.problem !== "pmsp";
+    let count = 0;
+    this.matrix.forEach((row, r) => row.forEach((value, c) => { if (value === null && !(tour && r === c)) count += 1; }));
+    return count;
+  }
+
   /** What the server is sent. */
   document() {
     const about = { problem: this.problem };
