@@ -1,5 +1,6 @@
 """The page in a real Chromium: paste, solve, watch, cancel, download, reload; by keyboard, on a phone, for axe."""
 
+import base64
 import csv
 import io
 import itertools
@@ -7,6 +8,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,20 @@ def test_paste_solve_watch_and_take_it_away(visit: Callable[..., Any]) -> None:
     assert saved("png")[1].startswith(b"\x89PNG")
 
 
+def test_a_spreadsheet_with_decimal_commas_and_names(visit: Callable[..., Any]) -> None:
+    page = visit()
+    paste(page, "Auftrag\tSäge\tFräse\nRahmen\t7,5\t4,25\nDeckel\t3,125\t6\n\u201eBein\u201c\t5,5\t5,75\n")
+    expect(page.locator("#subject")).to_contain_text("3 jobs on 2 machines")
+    assert page.locator("[role=rowheader]").all_inner_texts() == ["Rahmen", "Deckel", "\u201eBein\u201c"]
+    assert cells(page) == ["7.5", "4.25", "3.125", "6", "5.5", "5.75"]
+    page.locator("[data-cell='0,1']").click()
+    page.keyboard.type("4,5")
+    page.keyboard.press("Enter")
+    assert cells(page)[1] == "4.5"
+    solve(page)
+    assert page.inner_text("#objective") == "8.625"  # the second and third on the saw, the first on the mill
+
+
 def test_a_file_is_dropped(visit: Callable[..., Any], tmp_path: Path) -> None:
     page = visit()
     page.evaluate(
@@ -219,6 +235,36 @@ def test_everything_by_keyboard(visit: Callable[..., Any]) -> None:
     assert page.evaluate("document.activeElement.id") == "solve"
 
 
+def test_names_are_changed_by_keyboard(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.locator("[data-cell='0,0']").click()
+    for key, name, place in (("ArrowUp", "Cutter", "-1,0"), ("ArrowDown", "", "0,0"), ("ArrowLeft", "Angle", "0,-1")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.dataset.cell") == place
+        if name:
+            page.keyboard.press("F2")
+            page.keyboard.type(name)
+            page.keyboard.press("Enter")
+            assert page.inner_text(f"[data-cell='{place}']") == name
+            assert page.evaluate("document.activeElement.dataset.cell") == place
+    page.keyboard.press("Delete")  # a name is no pair
+    assert "forbidden" not in page.inner_text("#subject")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert page.inner_text("[data-cell='-1,0']") == "Cutter"
+
+
+def test_a_finger_taps_twice_to_edit(visit: Callable[..., Any]) -> None:
+    page = visit(viewport={"width": 375, "height": 760}, is_mobile=True, has_touch=True)
+    cell = page.locator("[data-cell='1,1']")
+    cell.tap()
+    assert page.locator(".grid-edit").count() == 0
+    cell.tap()
+    page.locator(".grid-edit").fill("")
+    page.keyboard.press("Enter")
+    expect(page.locator("#subject")).to_contain_text("1 forbidden")
+
+
 def test_a_phone_in_the_dark(visit: Callable[..., Any]) -> None:
     page = visit(viewport={"width": 375, "height": 760}, is_mobile=True, has_touch=True, color_scheme="dark")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -244,24 +290,84 @@ def test_a_link_holds_the_instance(visit: Callable[..., Any]) -> None:
     page = visit()
     paste(page, SHOP)
     expect(page.locator("#subject")).to_contain_text("4 jobs")
-    link = page.evaluate(
-        "import('/js/share.js').then(share => share.linkTo(JSON.parse(sessionStorage.getItem('icdc-page')).instance))"
-    )
+    page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text; }")
+    page.click("#share")
+    page.wait_for_function("window.copied")
+    link = page.evaluate("window.copied")
     other = visit("/" + link.split("/", 3)[3])
     assert other.locator("[role=rowheader]").all_inner_texts() == ["frame", "lid", "leg", "top"]
     assert cells(other)[:4] == ["7", "4", "3", "6"]
     broken = visit("/#m=AAAA")
     assert broken.inner_text("#subject").startswith("16 jobs")
+    assert "cannot be read" in broken.inner_text("#error")
 
 
-def test_the_network_and_its_rivals_are_shown(visit: Callable[..., Any]) -> None:
+def test_a_link_that_is_too_long_says_so(visit: Callable[..., Any]) -> None:
+    page = visit()
+    sentence = page.evaluate(
+        """async () => { const share = await import("/js/share.js");
+        const matrix = Array.from({length: 120}, () => Array.from({length: 120}, () => Math.random()));
+        return share.linkTo({problem: "pmsp", name: "", matrix}).catch(error => error.message); }"""
+    )
+    assert "characters" in sentence
+    assert "Send the file instead" in sentence
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"problem": "pmsp", "matrix": [[1, 2], [3]]},
+        {"problem": "pmsp", "matrix": [["<b>", 1]]},
+        {"problem": "pmsp", "matrix": [[1]], "rows": [{"toString": 1}]},
+        {"problem": "pmsp", "matrix": [[1]], "coordinates": [[1]]},
+        {"problem": "pmsp", "matrix": "x" * 20_000_000},
+        None,
+    ],
+)
+def test_links_of_strangers_are_not_believed(visit: Callable[..., Any], plain: Any) -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(json.dumps(plain).encode()) + packer.flush()
+    page = visit("/#m=" + base64.urlsafe_b64encode(packed).decode().rstrip("="))
+    assert "cannot be read" in page.inner_text("#error")
+    assert page.inner_text("#subject").startswith("16 jobs")
+    assert "#" not in page.url
+
+
+MARKED = """() => { const canvas = document.getElementById("noise");
+    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    let marked = 0; for (let i = 3; i < data.length; i += 4) marked += data[i] > 128; return marked; }"""
+
+
+def test_the_current_solution_goes_through_noise_and_back(visit: Callable[..., Any]) -> None:
+    """The first picture is the current solution, the last one that which stays, and between them there is noise."""
+    page = visit()
+    page.click("#denoise")
+    expect(page.locator("#denoise-words")).to_contain_text("From nothing but noise the network came to", timeout=30_000)
+    assert "There is no solution yet" in page.inner_text("#denoise-hint")
+    solve(page)
+    assert page.is_hidden("#denoise-view")
+    cost = page.inner_text("#objective")
+    page.click("#denoise")
+    expect(page.locator("#denoise-words")).to_contain_text("The network came back", timeout=30_000)
+    assert "Noise is added to the current solution" in page.inner_text("#denoise-hint")
+    assert cost in page.inner_text("#denoise-words")
+    last = int(page.get_attribute("#scrub", "max"))
+    shown = {}
+    for place in (0, 1, last - 1, last):
+        page.fill("#scrub", str(place))
+        shown[place] = page.inner_text("#step"), page.inner_text("#step-cost"), page.evaluate(MARKED)
+    assert shown[0][0] == "the current solution"
+    assert shown[1][0].startswith("noise added")
+    assert shown[last - 1][0].startswith("noise removed")
+    assert shown[last][:2] == ("the solution that stays", f"cost {cost}")
+    assert shown[0][2] == shown[last][2] > 0
+    page.fill("#scrub", str(last // 2))
+    assert page.evaluate(MARKED) != shown[0][2]
+
+
+def test_rivals_are_shown_side_by_side(visit: Callable[..., Any]) -> None:
     page = visit()
     page.select_option("#example", "round")
-    page.click("#denoise")
-    expect(page.locator("#denoise")).to_be_enabled()
-    assert int(page.get_attribute("#scrub", "max")) > 3
-    painted = "document.getElementById('belief').getContext('2d').getImageData(0, 0, 900, 300).data.some(v => v > 0)"
-    assert page.evaluate(painted)
     while page.locator("#picks input:checked").count():
         page.locator("#picks input:checked").first.uncheck()
     for name in ("icdc", "nn"):
@@ -274,6 +380,10 @@ def test_the_network_and_its_rivals_are_shown(visit: Callable[..., Any]) -> None
     assert costs[0] <= costs[1]
     assert page.locator(".rival svg").count() == 2
     assert page.locator(".rival.best").count() >= 1
+    said = page.locator(".rival .more").all_inner_texts()
+    assert said[0].startswith(("proven optimal", "gap"))
+    if costs[1] > costs[0] and "proven" in said[0]:  # measured by what the other has proven
+        assert float(said[1].split()[1]) == pytest.approx(100 * (costs[1] - costs[0]) / costs[0], abs=0.01)
 
 
 @pytest.fixture(scope="session")

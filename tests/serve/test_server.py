@@ -41,6 +41,12 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_kill_nine_loses_no_answer_and_no_job(start_server: Start, tmp_path: Path, shop: dict[str, Any]) -> None:
     port = free_port()
     server = start_server("--data", str(tmp_path), port=port).wait()
@@ -83,6 +89,10 @@ def test_cancelled_and_abandoned_searches_stop_computing(running_server: Running
         assert cancelled["answer"]["feasible"]
         assert cancelled["answer"]["interrupted"]
         assert time.monotonic() - began < 6
+        (worker,) = children(running_server.process.pid)
+        before = processor_seconds(worker)
+        time.sleep(0.6)
+        assert processor_seconds(worker) - before < 0.2, "it goes on computing"
         # a client that goes away without a word
         with pytest.raises(httpx.TimeoutException):
             client.post("/v1/solve", json=LONG | {"time_limit": 25}, timeout=1.0)

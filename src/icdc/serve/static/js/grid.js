@@ -3,7 +3,8 @@
 
 import { html } from "./svg.js";
 
-const ROW = 30, CELL = 62, MARGIN = 4;
+const ROW = 30, CELL = 62;
+const MARGIN = 4, STEP = 6; // cells beyond the edge that exist, and how many come and go at a time
 
 export class Grid {
   /** `changed()` is called after an edit; `pasted(text)` when something larger than a cell is pasted. */
@@ -77,24 +78,26 @@ export class Grid {
     this.frame = requestAnimationFrame(() => { this.frame = 0; this.draw(); });
   }
 
+  /** Which of `count` cells must exist for those from `begin` to `end` to be seen: whole steps, so that few scrolls change them. */
+  span(begin, end, count) {
+    return [Math.max(0, STEP * Math.floor((begin - MARGIN) / STEP)), Math.min(count, STEP * Math.ceil((end + MARGIN) / STEP))];
+  }
+
   draw() {
     const { home, instance } = this;
-    const first = Math.max(0, Math.floor(home.scrollTop / ROW) - MARGIN);
-    const last = Math.min(instance.height, Math.ceil((home.scrollTop + home.clientHeight) / ROW) + MARGIN);
-    const left = Math.max(0, Math.floor((home.scrollLeft - this.side) / this.cell) - MARGIN);
-    const right = Math.min(instance.width, Math.ceil((home.scrollLeft + home.clientWidth) / this.cell) + MARGIN);
-    const wanted = `${first} ${last} ${left} ${right} ${this.active}`;
-    if (wanted === this.drawn) return;
-    const columnsMoved = !this.drawn.includes(` ${left} ${right} `) || this.redraw !== this.active.join();
-    this.redraw = this.active.join();
-    const fresh = this.drawn === "";
-    this.drawn = wanted;
+    const [first, last] = this.span(Math.floor(home.scrollTop / ROW), Math.ceil((home.scrollTop + home.clientHeight) / ROW), instance.height);
+    const [left, right] = this.span(Math.floor((home.scrollLeft - this.side) / this.cell), Math.ceil((home.scrollLeft + home.clientWidth) / this.cell), instance.width);
     const focused = home.contains(document.activeElement) && document.activeElement !== this.editor;
-    if (fresh || columnsMoved) this.drawHead(left, right);
-    for (const [r, row] of this.rows) if (r < first || r >= last || fresh || columnsMoved) { row.remove(); this.rows.delete(r); }
-    const made = document.createDocumentFragment();
-    for (let r = first; r < last; r++) if (!this.rows.has(r)) { const row = this.row(r, left, right); this.rows.set(r, row); made.append(row); }
-    this.size.append(made);
+    const columns = `${left} ${right}`, wanted = `${first} ${last} ${columns}`;
+    if (wanted !== this.drawn) {
+      const fresh = this.drawn === "" || this.columns !== columns;
+      [this.drawn, this.columns] = [wanted, columns];
+      if (fresh) this.drawHead(left, right);
+      for (const [r, row] of this.rows) if (fresh || r < first || r >= last) { row.remove(); this.rows.delete(r); }
+      const made = document.createDocumentFragment();
+      for (let r = first; r < last; r++) if (!this.rows.has(r)) { const row = this.row(r, left, right); this.rows.set(r, row); made.append(row); }
+      this.size.append(made);
+    }
     if (focused) this.cellAt(...this.active)?.focus({ preventScroll: true });
   }
 
@@ -154,7 +157,10 @@ export class Grid {
     const { instance, home } = this;
     r = Math.min(instance.height - 1, Math.max(-1, r));
     c = Math.min(instance.width - 1, Math.max(r < 0 ? 0 : -1, c));
+    const before = this.cellAt(...this.active);
+    const old = this.active;
     this.active = [r, c];
+    if (before) this.mark(before, ...old);
     const top = Math.max(0, r) * ROW, bottom = (r + 2) * ROW, start = Math.max(0, c) * this.cell, end = this.side + (c + 1) * this.cell;
     if (r < 0) { /* names of columns are always in sight */ }
     else if (top < home.scrollTop) home.scrollTop = top;
@@ -163,7 +169,9 @@ export class Grid {
     else if (start < home.scrollLeft) home.scrollLeft = start;
     else if (end > home.scrollLeft + home.clientWidth) home.scrollLeft = end - home.clientWidth;
     this.draw();
-    this.cellAt(r, c)?.focus({ preventScroll: true });
+    const cell = this.cellAt(r, c);
+    if (cell) this.mark(cell, r, c);
+    cell?.focus({ preventScroll: true });
   }
 
   pointed(event) {

@@ -36,7 +36,7 @@ function forget() {
   answer.clear(instance);
   denoise.clear();
   compare.clear();
-  remember();
+  rememberSoon();
 }
 
 function described() {
@@ -138,7 +138,15 @@ function toast(text) {
 
 // ---- Over a reload ----
 
+let remembering;
+/** Remember everything in a moment: many edits are remembered once. */
+function rememberSoon() {
+  clearTimeout(remembering);
+  remembering = setTimeout(remember, 300);
+}
+
 function remember() {
+  clearTimeout(remembering);
   if (!instance) return;
   const { search } = answer;
   try {
@@ -192,6 +200,7 @@ function wire() {
   }
   get("denoise").addEventListener("click", () => sound(watchNetwork));
   get("compare").addEventListener("click", () => sound(runContest));
+  addEventListener("pagehide", remember);
   wirePasting();
   wireDropping();
 }
