@@ -5,6 +5,7 @@ import base64
 import json
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from starlette.testclient import TestClient
 
 from icdc.serve import archive as archive_module
 from icdc.serve import crew as crew_module
+from icdc.serve.intake import BODIES, Intake
 from icdc.serve.limits import Limits, Settings
+from icdc.serve.orders import Source
+from icdc.serve.refusals import Refusal
 
 from .conftest import SHOP, Director
 
@@ -68,6 +72,34 @@ def test_a_body_without_a_length_is_limited_too(serving: Serving) -> None:
 
     response = serving(body=2048).post("/v1/solve", content=chunks(), headers={"content-type": "text/csv"})
     assert response.status_code == 413
+
+
+def test_bodies_that_come_in_at_once_are_limited_together() -> None:
+    """Each may be as large as is allowed, but not all that a machine can be sent."""
+    intake = Intake(Limits(body=1000))
+    gate = asyncio.Event()
+
+    def request() -> Any:
+        async def stream() -> Any:
+            yield b"1" * 900
+            await gate.wait()
+            yield b"1"
+
+        return SimpleNamespace(headers={"content-type": "text/csv"}, query_params={}, stream=stream)
+
+    async def story() -> list[Any]:
+        tasks = [asyncio.ensure_future(intake.source(request())) for _ in range(BODIES + 4)]
+        await asyncio.sleep(0.01)
+        assert intake.arriving <= BODIES * 1000
+        gate.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    ends = asyncio.run(story())
+    refused = [end for end in ends if isinstance(end, Refusal)]
+    assert {end.status for end in refused} == {429}
+    assert len(refused) == BODIES + 4 - BODIES * 1000 // 900
+    assert all(len(end.content) == 901 for end in ends if isinstance(end, Source))
+    assert intake.arriving == 0
 
 
 def test_a_job_from_begin_to_end_with_its_events(serving: Serving, shop: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from icdc.serve.orders import Order
 
 
 def job(key: object, name: str = "", alone: bool = False) -> Any:
-    return SimpleNamespace(batch_key=key, alone=alone, name=name)
+    return SimpleNamespace(batch_key=key, alone=alone, name=name, weight=10)
 
 
 def test_the_first_takes_those_alike_along_in_their_order() -> None:
@@ -47,6 +47,16 @@ def test_room_places_removing_and_putting_back() -> None:
     assert queue.place(first) is None
     queue.put_back([first, third])
     assert [queue.place(one) for one in (first, third, second)] == [0, 1, 2]
+
+
+def test_what_waits_is_counted_in_bytes_too() -> None:
+    queue = Queue(room=100, batch=1, memory=25)
+    for key in range(3):
+        assert not queue.full
+        queue.add(job(key))
+    assert queue.full
+    queue.take()
+    assert not queue.full
 
 
 def instance(shape: tuple[int, int], kind: Any = np.int64) -> Instance:

@@ -34,6 +34,30 @@ def test_only_the_names_of_this_machine_are_answered_to(serving: Serving) -> Non
     assert client.get("/healthz", headers={"host": "[::1]:8000"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "host", ["", "[::1", "evil@127.0.0.1", "127.0.0.1@evil", "127.0.0.1:80:80", "127.0.0.1/", "a b"]
+)
+def test_names_that_are_none_are_refused(serving: Serving, host: str) -> None:
+    assert serving(LOCAL).get("/healthz", headers={"host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://[::1", "null", "", "http://", "javascript:1", "http://127.0.0.1:8000.evil"])
+def test_origins_that_are_none_are_refused(serving: Serving, origin: str) -> None:
+    assert serving(LOCAL).get("/v1/problems", headers={"origin": origin}).status_code == 403
+
+
+def test_what_other_pages_embed_gets_nothing(serving: Serving, shop: dict[str, Any]) -> None:
+    """A browser that sends no origin says all the same where the request comes from; the page itself can be linked."""
+    client = serving(Settings(hosts=LOCAL.hosts, origins=("https://tool.example",)))
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        assert client.get("/v1/problems", headers={"sec-fetch-site": site}).status_code == status
+        assert client.post("/v1/solve", json=shop, headers={"sec-fetch-site": site}).status_code == status
+        assert client.get("/metrics", headers={"sec-fetch-site": site}).status_code == status
+        assert client.get("/", headers={"sec-fetch-site": site}).status_code == 200
+    named = {"sec-fetch-site": "cross-site", "origin": "https://tool.example"}
+    assert client.get("/v1/problems", headers=named).status_code == 200
+
+
 def test_pages_of_other_hosts_get_nothing_unless_named(serving: Serving, shop: dict[str, Any]) -> None:
     client = serving(LOCAL)
     refused = client.post("/v1/solve", json=shop, headers={"origin": "https://evil.example"})

@@ -21,17 +21,15 @@ from ..solving.registry import SOLVERS
 from .board import Board
 from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED
 from .events import EventStream
+from .intake import Intake
 from .jobs import Jobs
 from .limits import Settings
 from .metrics import Metrics
-from .orders import KINDS, Source
 from .reading import read
 from .records import CANCELLED, DONE, JobRecord, Watched, ended_job
 from .refusals import Refusal, refusal_of
 from .security import Gate
 
-BODY_SECONDS = 30.0
-"""Within which a request must have arrived whole."""
 GONE = 499
 """The status, seen by nobody, of a request whose client went away."""
 
@@ -104,6 +102,7 @@ def _add_errors(app: FastAPI) -> None:
 
 def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
     body: dict[str, Any] = {"requestBody": REQUEST_BODY, "parameters": REQUEST_QUERY}
+    intake = Intake(settings.limits)
 
     @app.post("/v1/solve", responses={200: SOLVED, 202: ACCEPTED}, openapi_extra=body, summary="Solve and answer")
     async def solve(request: Request) -> Response:
@@ -112,7 +111,7 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
         A client that goes away ends the search.
         """
         jobs: Jobs = request.app.state.jobs
-        source = await source_of(request, settings)
+        source = await intake.source(request)
         limit = source.words.get("time_limit")
         long = limit is not None and _longer(limit, settings.limits.wait)
         job = await jobs.submit(source, kept=long)
@@ -126,7 +125,7 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
     async def begin(request: Request) -> Response:
         """Take an instance in and answer at once with the address of its job; it goes on without its client."""
         jobs: Jobs = request.app.state.jobs
-        return _accepted(await jobs.submit(await source_of(request, settings), kept=True))
+        return _accepted(await jobs.submit(await intake.source(request), kept=True))
 
     @app.get("/v1/jobs/{id}", responses={200: JOB, 404: PROBLEM}, summary="How a job stands")
     async def look(id: str, request: Request) -> Response:
@@ -164,7 +163,7 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
     @app.post("/v1/read", openapi_extra=body, summary="Read an instance without solving it")
     async def look_at(request: Request) -> Response:
         """Return what is understood of some content: the problem, names, numbers; or the problems it may be."""
-        source = await source_of(request, settings)
+        source = await intake.source(request)
         return JSONResponse(await asyncio.to_thread(read, source, settings))
 
 
@@ -194,29 +193,6 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     async def numbers() -> Response:
         """Return counters, gauges and histograms as text."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
-
-
-async def source_of(request: Request, settings: Settings) -> Source:
-    """Return what a request sent, within the limits of size and time."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in KINDS:
-        raise Refusal(415, f"the content type {kind[:60]!r} is not read; send one of {', '.join(KINDS)}")
-    most = settings.limits.body
-    too_large = Refusal(413, f"the request is larger than {most} bytes (icdc serve --body)")
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > most:
-        raise too_large
-    content = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                content += chunk
-                if len(content) > most:
-                    raise too_large
-    except TimeoutError:
-        message = f"the request did not arrive within {BODY_SECONDS:g} s"
-        raise Refusal(408, message, headers={"Connection": "close"}) from None
-    return Source(bytes(content), kind, dict(request.query_params))
 
 
 async def _ended_in_time(job: JobRecord, request: Request, jobs: Jobs) -> bool:

@@ -1,5 +1,6 @@
 """The queue: first come, first served, bounded; whoever is alike goes together."""
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ class Queue:
     ----------
     room : how many may wait.
     batch : how many leave together, at most.
+    memory : bytes that those who wait have sent, at which nobody more may wait either.
     """
 
-    def __init__(self, room: int, batch: int) -> None:
-        self.room, self.batch = room, batch
+    def __init__(self, room: int, batch: int, memory: float = math.inf) -> None:
+        self.room, self.batch, self.memory = room, batch, memory
         self._waiting: deque[JobRecord] = deque()
 
     def __len__(self) -> int:
@@ -26,7 +28,7 @@ class Queue:
     @property
     def full(self) -> bool:
         """Whether nobody more may wait."""
-        return len(self._waiting) >= self.room
+        return len(self._waiting) >= self.room or sum(job.weight for job in self._waiting) >= self.memory
 
     def add(self, job: "JobRecord") -> None:
         """Let a job wait behind the others; the caller asks first whether there is room."""

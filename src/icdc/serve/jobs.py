@@ -17,6 +17,9 @@ from .records import CANCELLED, FAILED, JobRecord
 from .refusals import Refusal, refusal_of
 from .store import JobStore, Store, Stored
 
+WAITING_BODIES = 32
+"""Of the largest size, that may wait: a full queue of small requests is small."""
+
 
 class Jobs:
     """All jobs of a server.
@@ -32,7 +35,7 @@ class Jobs:
         self.settings, self.limits, self.metrics = settings, settings.limits, metrics
         if store is None and settings.data is not None:
             store = Store(settings.data)
-        self.queue = Queue(self.limits.queue, self.limits.batch)
+        self.queue = Queue(self.limits.queue, self.limits.batch, WAITING_BODIES * self.limits.body)
         self.archive = Archive(self.limits.kept, store)
         self.crew = Crew(settings, metrics, self.queue, self._finish)
         self.stopping = False

@@ -3,9 +3,7 @@
 A request never reaches the file system and never names code: solvers and models go by the names they are known under.
 """
 
-import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -22,7 +20,7 @@ from ..problems.instance import Instance
 from ..problems.registry import BUILT_IN, get_problem
 from ..solving.registry import SOLVERS, options_of
 from .limits import Settings
-from .refusals import Refusal
+from .sizes import check_size, too_many
 
 KINDS = {
     "application/json": ".json",
@@ -102,7 +100,7 @@ def read_order(source: Source, settings: Settings) -> Order:
         raise UsageError(f"unknown option '{unknown[0]}'; a request may say {', '.join(WORDS)}")
     limits = settings.limits
     trace = _flag(words, "trace")
-    solver = solver_of(words, trace)
+    solver = solver_of(words, limits.samples, trace)
     options: dict[str, Any] = {}
     if words.get("model") is not None:
         options["model"] = model_of(words["model"], settings)
@@ -124,8 +122,11 @@ def read_order(source: Source, settings: Settings) -> Order:
     return Order(instance, solver, options, samples, seed or 0, time_limit, start, trace)
 
 
-def solver_of(words: Mapping[str, Any], trace: bool = False) -> str:
-    """Return the solver that a request names, refusing code of its own and options that are the server's affair."""
+def solver_of(words: Mapping[str, Any], most: int, trace: bool = False) -> str:
+    """Return the solver that a request names, refusing code of its own and options that are the server's affair.
+
+    most : the largest number that any of its options may have.
+    """
     spec = words.get("solver")
     if spec is None:
         return TRACED[0] if trace else "icdc"
@@ -135,8 +136,11 @@ def solver_of(words: Mapping[str, Any], trace: bool = False) -> str:
     if name not in SOLVERS:
         raise UsageError(f"unknown solver '{name}'; choose one of {', '.join(SOLVERS)}")
     for part in filter(None, rest.split(",")):
-        if part.partition("=")[0] in _MACHINE:
-            raise UsageError(f"option '{part.partition('=')[0]}' of solver '{name}' cannot be chosen by a request")
+        option, _, value = part.partition("=")
+        if option in _MACHINE:
+            raise UsageError(f"option '{option}' of solver '{name}' cannot be chosen by a request")
+        if _size(value) > most:
+            raise UsageError(f"option '{option}' of solver '{name}' may be at most {most} here, got {value[:20]}")
     if trace and name not in TRACED:
         raise UsageError(f"only the learned solver can be animated, not '{name}'")
     return spec
@@ -161,13 +165,13 @@ def problem_named(name: Any) -> Problem | None:
 
 def one_instance(content: bytes, kind: str, name: Any, problem: Problem | None, cells: int) -> Instance:
     """Return the one instance of some content; refuse more cells than are allowed, before they take memory."""
-    _refuse_many_cells(content, kind, cells)
+    check_size(content, kind, cells)
     instances = instances_of(content, clean_name(name), problem, ending=KINDS[kind])
     if len(instances) != 1:
         raise UsageError(f"a request holds one instance, this one holds {len(instances)}; send them one by one")
     largest = max(array.size for array in instances[0].arrays.values())
     if largest > cells:
-        raise Refusal(413, f"the instance has {largest} cells; this server takes {cells} at most (icdc serve --cells)")
+        raise too_many(largest, cells)
     return instances[0]
 
 
@@ -193,22 +197,6 @@ def _document_and_words(source: Source) -> tuple[bytes, dict[str, Any]]:
     return inner.encode() if isinstance(inner, str) else json.dumps(inner).encode(), words
 
 
-def _refuse_many_cells(content: bytes, kind: str, cells: int) -> None:
-    """Refuse what is certain to be too large from its look: separators of text, announced sizes of archives."""
-    if content.startswith(b"PK\x03\x04"):
-        try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                announced = sum(entry.file_size for entry in archive.infolist())
-        except (zipfile.BadZipFile, ValueError, OSError):
-            return  # the reader of files says what is wrong
-        if announced > 64 * cells + 2**20:
-            raise Refusal(413, f"the archive unpacks to {announced} bytes, more than {cells} cells need")
-    elif kind in ("application/json", "text/csv", "text/tab-separated-values", "text/plain"):
-        separators = max(content.count(mark) for mark in (b",", b";", b"\t"))
-        if separators > 8 * cells + 1000:
-            raise Refusal(413, f"more than {cells} cells; this server takes no more (icdc serve --cells)")
-
-
 def _start(solution: Any, instance: Instance) -> NDArray[np.int64] | None:
     """Return a solution to begin from, written like an answer's, as a choice (rows,)."""
     if solution is None:
@@ -222,6 +210,15 @@ def _start(solution: Any, instance: Instance) -> NDArray[np.int64] | None:
     if choice.shape != (rows,):
         raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")
     return choice
+
+
+def _size(text: str) -> float:
+    """Return how large a number is; 0 for what is none, and infinity for what nobody can tell."""
+    try:
+        value = abs(float(text))
+    except ValueError:
+        return 0.0
+    return value if value == value else float("inf")
 
 
 def _flag(words: Mapping[str, Any], word: str) -> bool:

@@ -20,6 +20,7 @@ class JobRecord:
 
     events : (number, name, data) of everything that happened, for those who watch.
     kept : whether it can be asked for later; one that answers a request directly cannot.
+    weight : bytes of the request.
     source : the request as it came; None once the job has ended, when nobody needs it any more.
     """
 
@@ -27,6 +28,7 @@ class JobRecord:
         self._order: Order | None = order
         self.id, self.created, self.kept = name, created, kept
         self.source: Source | None = source
+        self.weight = len(source.content)
         self._about = {
             "problem": order.instance.problem.name,
             "instance": order.instance.name,

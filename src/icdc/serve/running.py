@@ -1,15 +1,42 @@
 """One server on one machine: uvicorn around the application, stopped gracefully."""
 
+import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import UsageError
 from .app import make_app
 from .limits import Settings
+
+HEAD_SECONDS = 30.0
+"""Within which whoever is connected must have asked for something."""
+
+
+class _Protocol(H11Protocol):
+    """Gives up connections on which no request begins, or begins and never gets on to its body."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._waiting_since: object = None
+        self._look = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        idle = self.conn.their_state is h11.IDLE
+        if idle and self._waiting_since is self.cycle:  # also at the last look: nothing was asked since
+            self.transport.close()
+            return
+        self._waiting_since = self.cycle if idle else self
+        self._look = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
 
 class _Server(uvicorn.Server):
@@ -31,6 +58,8 @@ def serve(settings: Settings, host: str, port: int) -> None:
         app,
         host=host,
         port=port,
+        http=_Protocol,  # others set no limit to what comes before a body
+        ws="none",
         log_level="warning",
         server_header=False,
         date_header=True,

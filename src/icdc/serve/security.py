@@ -1,7 +1,7 @@
 """What every request passes and every response carries: host, origin and token are checked, headers are strict."""
 
 import hmac
-from urllib.parse import urlsplit
+import re
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,6 +23,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _METHODS = "GET, POST, DELETE"
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 _OPEN = ("/healthz",)
 """Addresses that need no token, with the page itself, which holds no data."""
 
@@ -69,13 +70,16 @@ class Gate:
             await self.app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers, origin: str | None) -> Refusal | None:
-        host = headers.get("host", "")
-        if self.settings.hosts and urlsplit(f"//{host}").hostname not in self.settings.hosts:
-            return Refusal(403, "this server does not go by that name (see icdc serve --host)")
-        if origin is not None and origin not in self.settings.origins and urlsplit(origin).netloc != host:
-            return Refusal(403, "web pages of other hosts may not use this server (icdc serve --origin names them)")
-        token, path = self.settings.token, scope["path"]
+        host, path = headers.get("host", ""), scope["path"]
         guarded = path.startswith("/v1/") or path == "/metrics"
+        if self.settings.hosts and name_of(host) not in self.settings.hosts:
+            return Refusal(403, "this server does not go by that name (see icdc serve --host)")
+        if origin not in self.settings.origins:
+            # browsers say so, too, where they send no origin: an image or a script that points here
+            elsewhere = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+            if (origin is not None and origin.partition("://")[2] != host) or (guarded and elsewhere):
+                return Refusal(403, "web pages of other hosts may not use this server (icdc serve --origin names them)")
+        token = self.settings.token
         if token is None or not guarded or path in _OPEN or scope["method"] == "OPTIONS":
             return None
         shown = headers.get("authorization", "").encode()
@@ -84,6 +88,12 @@ class Gate:
                 401, "this server needs a token: Authorization: Bearer …", headers={"WWW-Authenticate": "Bearer"}
             )
         return None
+
+
+def name_of(host: str) -> str:
+    """Return the name in a Host header, without its port; nothing where it is not one."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()
 
 
 async def _preflight(scope: Scope, receive: Receive, send: Send) -> None:
