@@ -1,5 +1,6 @@
 """A real server process under what happens to servers: signals, dead workers, clients that stall or leave."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,9 +13,13 @@ from typing import Any
 import httpx2 as httpx
 import numpy as np
 import pytest
+import uvicorn
 
 import icdc
+from icdc.cli import run
 from icdc.client import ServerError
+from icdc.serve import running
+from icdc.serve.store import Store
 
 from .conftest import RunningServer, free_port
 from .test_app import assert_soon
@@ -126,6 +131,89 @@ def test_a_stop_returns_the_best_so_far(start_server: Start) -> None:
     assert answer.feasible
     assert answer.interrupted
     assert server.process.wait(20) == 0
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_before_it_can_work(start_server: Start, sig: int) -> None:
+    server = start_server()
+
+    def listens() -> bool:
+        try:
+            return httpx.get(f"{server.url}/healthz", timeout=2).status_code in (200, 503)
+        except httpx.HTTPError:
+            return False
+
+    assert_soon(listens, 40)
+    assert server.stop(sig) == 0
+
+
+def test_a_stop_leaves_waiting_jobs_to_the_next_server(start_server: Start, tmp_path: Path) -> None:
+    """Whoever watches one is let go, so that nothing waits for a connection that would never end."""
+    server = start_server("--grace", "0.2", "--data", str(tmp_path)).wait()
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        first = client.post("/v1/jobs", json=LONG | {"time_limit": 60}).headers["location"]
+        assert_soon(lambda: client.get(first).json()["cost"] is not None, 40)
+        waiting = client.post("/v1/jobs", json=LONG | {"time_limit": 60, "seed": 1}).headers["location"]
+        with client.stream("GET", f"{waiting}/events") as events:
+            assert events.status_code == 200
+            began = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            assert "".join(events.iter_text()) == ""
+    assert server.process.wait(30) == 0
+    assert time.monotonic() - began < 12
+    store = Store(tmp_path)
+    assert [f"/v1/jobs/{stored.id}" for stored in store.unfinished()] == [waiting]
+    store.close()
+
+
+def test_what_stands_in_the_way_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert run(["serve", "--port", port]) == 2
+        said = capsys.readouterr().err
+        assert said == f"icdc: --host 127.0.0.1 --port {port}: cannot listen there (address already in use)\n"
+    (tmp_path / "file").write_text("x")
+    assert run(["serve", "--port", str(free_port()), "--data", str(tmp_path / "file")]) == 3
+    assert capsys.readouterr().err == f"icdc: --data {tmp_path / 'file'}: this is not a folder\n"
+
+
+def test_connections_that_ask_for_nothing_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a request before them or not; one that gets an answer all the time is not."""
+    monkeypatch.setattr(running, "HEAD_SECONDS", 0.2)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"transfer-encoding", b"chunked")]})
+        for _ in range(8 if scope["path"] == "/slow" else 1):
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            await asyncio.sleep(0.1)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def ask(port: int, sent: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        try:
+            return await asyncio.wait_for(reader.read(), 20)
+        finally:
+            writer.close()
+
+    async def story() -> list[bytes]:
+        config = uvicorn.Config(app, http=running._Protocol, lifespan="off", log_level="critical", port=free_port())
+        server = uvicorn.Server(config)
+        serving = asyncio.ensure_future(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        whole = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+        sent = [b"", b"GET / HTTP/1.1\r\nHost: ", whole, whole + b"GET / HTTP/1.1\r\n"]
+        answers = await asyncio.gather(*(ask(config.port, one) for one in sent))
+        server.should_exit = True
+        await serving
+        return answers
+
+    silent, half, slow, slow_then_half = asyncio.run(story())
+    assert silent == half == b""
+    assert slow.count(b"x\r\n") == slow_then_half.count(b"x\r\n") == 8
 
 
 def test_the_client_returns_the_answers_of_icdc_solve(running_server: RunningServer) -> None:

@@ -45,12 +45,46 @@ def test_what_was_stored_is_there_after_opening_again(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    with pytest.raises(InputError, match=r"--data .*: cannot be used"):
+    with pytest.raises(InputError, match=r"^--data .*/file: this is not a folder$"):
         Store(file)
+    with pytest.raises(InputError, match=r"^--data .*/below: cannot be used \(Not a directory\)$"):
+        Store(file / "below")
     first = Store(tmp_path / "data")
-    with pytest.raises(InputError, match="cannot be used"):
+    with pytest.raises(InputError, match=r"^--data .*/data: cannot be used \(another server uses it\)$"):
         Store(tmp_path / "data", patience=0.1)
     first.close()
+
+
+def test_a_folder_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "jobs.sqlite3") as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (1,)
+        database.execute("PRAGMA user_version = 2")
+    before = (tmp_path / "jobs.sqlite3").read_bytes()
+    with pytest.raises(InputError, match=r"^--data \S*: it was written by a newer version of icdc \(format 2\)$"):
+        Store(tmp_path)
+    assert (tmp_path / "jobs.sqlite3").read_bytes() == before
+
+
+def test_a_damaged_file_is_a_sentence(serving: Serving, shop: dict[str, Any], tmp_path: Path) -> None:
+    """At the start where what is to be done cannot be read, later where an answer cannot."""
+    client = serving(Settings(Limits(kept=1), data=tmp_path))
+    addresses = [client.post("/v1/jobs", json=shop | {"seed": seed}).headers["location"] for seed in range(40)]
+    for address in addresses:
+        assert_soon(lambda address=address: client.get(address).json()["state"] == "done")  # type: ignore[misc]
+    store: Store = client.app.state.jobs.archive.store  # type: ignore[attr-defined]
+    store._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file = tmp_path / "jobs.sqlite3"
+    content = file.read_bytes()
+    file.write_bytes(content[:8192] + b"\xa5" * (len(content) - 8192))
+    store._database.execute("PRAGMA cache_size = 0")
+    store._database.execute("PRAGMA shrink_memory")
+    response = client.get(addresses[0])
+    assert response.status_code == 500
+    assert "what is stored cannot be read" in response.json()["detail"]
+    client.__exit__(None, None, None)
+    with pytest.raises(InputError, match=r"^--data \S*: cannot be used \("):
+        Store(tmp_path)
 
 
 def test_a_full_disk_is_said_and_what_is_stored_stays(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -83,6 +82,4 @@ def serve(
 
         serve_on_ray(settings, host, port, ray, replicas)
         return
-    shown = f"[{host}]" if ":" in host else host
-    print(f"icdc serves on http://{shown}:{port} (Ctrl-C stops)", file=sys.stderr, flush=True)
     run(settings, host, port)

@@ -29,6 +29,7 @@ from .reading import read
 from .records import CANCELLED, DONE, JobRecord, Watched, ended_job
 from .refusals import Refusal, refusal_of
 from .security import Gate
+from .store import Store
 
 GONE = 499
 """The status, seen by nobody, of a request whose client went away."""
@@ -36,17 +37,18 @@ GONE = 499
 _PACKAGES = {"exact": "ortools", "pyvrp": "pyvrp", "lkh": "elkai"}
 
 
-def make_app(settings: Settings | None = None, board: Board | None = None) -> FastAPI:
+def make_app(settings: Settings | None = None, board: Board | None = None, store: Store | None = None) -> FastAPI:
     """Return the application; its workers run from its start-up to its shut-down.
 
     board : shares the jobs with other servers, where there are several.
+    store : where jobs survive; by default in the folder of the settings, if they name one.
     """
     settings = settings or Settings()
     metrics = Metrics()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        jobs = app.state.jobs = Jobs(settings, metrics, board)
+        jobs = app.state.jobs = Jobs(settings, metrics, board or store)
         await jobs.open()
         sharing = None if board is None else asyncio.ensure_future(board.share(jobs))
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .records import WAITING, JobRecord
 from .refusals import Refusal
-from .store import JobStore, NoRoomError, Stored
+from .store import JobStore, NoRoomError, Stored, UnreadableError
 
 REPLAYED = 60.0
 """Seconds after its end for which a job can be watched again in every detail."""
@@ -59,7 +59,10 @@ class Archive:
         job = self.records.get(name)
         if job is not None:
             return job.outcome()
-        stored = None if self.store is None else await self.store.get(name)
+        try:
+            stored = None if self.store is None else await self.store.get(name)
+        except UnreadableError as error:
+            raise Refusal(500, str(error)) from None
         if stored is None:
             raise Refusal(404, f"there is no job '{name[:40]}'")
         return stored.outcome or {"id": name, "state": WAITING, "created": stored.created}
@@ -68,12 +71,16 @@ class Archive:
         """Return the jobs that a server before this one did not finish."""
         return [] if self.store is None else self.store.unfinished()
 
+    def keeps(self, job: JobRecord) -> bool:
+        """Tell whether a job outlives this server."""
+        return self.store is not None and job.kept
+
     def end(self, job: JobRecord, state: str) -> None:
         """Tell of a job's end, once it is stored where it is to be."""
-        if self.store is None or not job.kept:
-            self._announce(job, state)
-        else:
+        if self.keeps(job):
             self._later(self._store_and_announce(job, state))
+        else:
+            self._announce(job, state)
 
     def store_later(self, name: str, outcome: dict[str, Any]) -> None:
         """Store what became of a job, however long the disk does not take it."""

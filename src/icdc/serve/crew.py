@@ -199,7 +199,7 @@ class Crew:
         jobs = [] if number is None else self.running.pop(number, [])
         if self.closing:
             for job in jobs:
-                self.finish(job, FAILED, None, Refusal(503, "the server was stopped").as_dict())
+                self.finish(job, FAILED, None, None)
             return
         self.metrics.restarts.add()
         again = []

@@ -46,7 +46,7 @@ class EventStream:
             if fresh:
                 self.after = fresh[-1][0]
                 text = "".join(event_text(*event) for event in fresh)
-            elif job.ended:
+            elif job.over:
                 break
             else:
                 try:

@@ -132,13 +132,9 @@ class Jobs:
     async def _close(self) -> None:
         """Stop: running jobs finish within the grace or return their best, waiting ones stay stored or are refused."""
         self.stopping = True
-        stored = self.archive.store is not None
         while len(self.queue):
             for job in self.queue.take():
-                if not (stored and job.kept):
-                    refusal = Refusal(503, "the server was stopped before this job began")
-                    self._finish(job, FAILED, error=refusal.as_dict())
-                job.wake()
+                self._finish(job, FAILED)
         await self.crew.close()
         await self.archive.close()
 
@@ -149,7 +145,15 @@ class Jobs:
         answer: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
     ) -> None:
-        """End a job; those who wait hear of it once it is stored."""
+        """End a job; those who wait hear of it once it is stored.
+
+        One that a stop left without an answer is left to the next server, where there is a store.
+        """
+        if self.stopping and answer is None and not job.cancelled:
+            if self.archive.keeps(job):
+                job.leave()
+                return
+            error = Refusal(503, "the server was stopped before this job had an answer").as_dict()
         job.settle(answer, error)
         self.metrics.jobs.add(state=state)
         self.archive.end(job, state)

@@ -20,6 +20,7 @@ class JobRecord:
 
     events : (number, name, data) of everything that happened, for those who watch.
     kept : whether it can be asked for later; one that answers a request directly cannot.
+    left : whether this server leaves it to the next one.
     weight : bytes of the request.
     source : the request as it came; None once the job has ended, when nobody needs it any more.
     """
@@ -45,7 +46,7 @@ class JobRecord:
         self.best: dict[str, Any] | None = None
         self.answer: dict[str, Any] | None = None
         self.error: dict[str, Any] | None = None
-        self.cancelled = False
+        self.cancelled = self.left = False
         self.events: list[tuple[int, str, dict[str, Any]]] = []
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
@@ -60,6 +61,16 @@ class JobRecord:
     def ended(self) -> bool:
         """Whether nothing more will happen."""
         return self.state in (DONE, FAILED, CANCELLED)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen here."""
+        return self.ended or self.left
+
+    def leave(self) -> None:
+        """Leave it to the next server: those who watch are let go, and ask again."""
+        self.state, self.left = WAITING, True
+        self.wake()
 
     def hear(self, what: str, data: Any) -> None:
         """Note what its worker says of it, and tell those who watch."""
@@ -114,8 +125,8 @@ class JobRecord:
         return self._changed.wait()
 
     async def wait(self) -> None:
-        """Wait until nothing more will happen."""
-        while not self.ended:
+        """Wait until nothing more will happen here."""
+        while not self.over:
             await self.change()
 
     def outcome(self) -> dict[str, Any]:
@@ -171,13 +182,13 @@ class Watched:
 
     def __init__(self) -> None:
         self.events: list[tuple[int, str, dict[str, Any]]] = []
-        self.ended = False
+        self.over = False
         self._changed = asyncio.Event()
 
     def tell(self, name: str, data: dict[str, Any]) -> None:
         """Add an event and wake those who watch."""
         self.events.append((len(self.events) + 1, name, data))
-        self.ended = name == "end"
+        self.over = name == "end"
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

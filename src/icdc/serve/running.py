@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -10,10 +12,12 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..errors import UsageError
+from ..errors import IcdcError, UsageError
 from .app import make_app
 from .limits import Settings
+from .store import Store
 
+BACKLOG = 2048
 HEAD_SECONDS = 30.0
 """Within which whoever is connected must have asked for something."""
 
@@ -43,8 +47,10 @@ class _Server(uvicorn.Server):
     """Lets jobs end as soon as it is told to stop, not only when every connection is closed."""
 
     stop_jobs: Callable[[], None]
+    told = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.told = True
         self.stop_jobs()
         # not the inherited way, which would send the signal again after a stop that went well
         self.force_exit = self.should_exit and sig == signal.SIGINT
@@ -52,19 +58,22 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, host: str, port: int) -> None:
-    """Serve until told to stop."""
-    app = make_app(settings)
+    """Serve until told to stop.
+
+    What can be wrong with the folder or the address is said before anything is started.
+    """
+    store = None if settings.data is None else Store(settings.data)
+    listening = _listen(host, port)
+    app = make_app(settings, store=store)
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=_Protocol,  # others set no limit to what comes before a body
         ws="none",
         log_level="warning",
         server_header=False,
         date_header=True,
         access_log=False,
-        backlog=2048,
+        backlog=BACKLOG,
         limit_concurrency=4096,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=int(settings.limits.grace) + 10,
@@ -72,12 +81,35 @@ def serve(settings: Settings, host: str, port: int) -> None:
     )
     server = _Server(config)
     server.stop_jobs = lambda: app.state.jobs.stop_soon() if hasattr(app.state, "jobs") else None
+    shown = f"[{host}]" if ":" in host else host
+    print(f"icdc serves on http://{shown}:{port} (Ctrl-C stops)", file=sys.stderr, flush=True)
+    server.run(sockets=listening)
+    if not server.started and not server.told:
+        raise IcdcError("the server could not be started")
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen to every address of a host; raise a UsageError that says why there are none."""
+    listening: list[socket.socket] = []
     try:
-        server.run()
-    except SystemExit as stop:  # how uvicorn says that it cannot listen
-        raise UsageError(f"--host {host} --port {port}: cannot listen there") from stop
-    if not server.started:
-        raise UsageError(f"--host {host} --port {port}: cannot listen there")
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, _, _, address in dict.fromkeys(found):
+            try:
+                one = socket.socket(family, kind)
+            except OSError:
+                continue  # a machine without that family of addresses
+            listening.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind(address)
+            one.listen(BACKLOG)
+    except OSError as error:
+        for one in listening:
+            one.close()
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"--host {host} --port {port}: cannot listen there ({reason})") from None
+    return listening
 
 
 def model_names(files: list[Path]) -> dict[str, Path]:

@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS jobs (
 CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended);
 """
 _FILE = "jobs.sqlite3"
+_VERSION = 1
+"""Of the tables; a server leaves those of a later one alone."""
 _DAYS_KEPT = 30
 
 
@@ -65,6 +67,10 @@ class NoRoomError(Exception):
     """The disk does not take it; the sentence says why."""
 
 
+class UnreadableError(Exception):
+    """The file is damaged; the sentence says how."""
+
+
 class Store:
     """Jobs in a folder.
 
@@ -75,22 +81,35 @@ class Store:
     """
 
     def __init__(self, folder: Path, patience: float = 2.0) -> None:
+        self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
                 folder / _FILE, check_same_thread=False, isolation_level=None, timeout=patience
             )
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=FULL")
-            self._database.execute("PRAGMA locking_mode=EXCLUSIVE")
-            self._database.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
-            self._database.execute("DELETE FROM jobs WHERE ended < ?", (time.time() - 86400 * _DAYS_KEPT,))
-        except (sqlite3.Error, OSError) as error:
-            raise InputError(f"--data {folder}: cannot be used ({error})") from None
+            self._prepare(folder)
+        except FileExistsError:
+            raise InputError(f"--data {folder}: this is not a folder") from None
+        except (sqlite3.Error, OSError, UnreadableError) as error:
+            reason = "another server uses it" if "locked" in str(error) else getattr(error, "strerror", None) or error
+            raise InputError(f"--data {folder}: cannot be used ({reason})") from None
         self._changes: queue.Queue[tuple[str, tuple[Any, ...], Future[None]] | None] = queue.Queue()
-        self._lock = threading.Lock()
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
+
+    def _prepare(self, folder: Path) -> None:
+        """Take hold of the file, make its tables, and see that what is to be done can be read."""
+        execute = self._database.execute
+        version = execute("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            self._database.close()
+            raise InputError(f"--data {folder}: it was written by a newer version of icdc (format {version})")
+        execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=FULL")
+        execute("PRAGMA locking_mode=EXCLUSIVE")
+        self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+        execute("DELETE FROM jobs WHERE ended < ?", (time.time() - 86400 * _DAYS_KEPT,))
+        self.unfinished()
 
     async def add(self, job: str, created: float, source: Source) -> None:
         """Store a job that is to be done; raise NoRoomError if the disk does not take it."""
@@ -105,7 +124,7 @@ class Store:
         )
 
     async def get(self, job: str) -> Stored | None:
-        """Return a job by its name."""
+        """Return a job by its name; raise UnreadableError if the file is damaged."""
         found = await asyncio.to_thread(self._read, "SELECT * FROM jobs WHERE id = ?", (job,))
         return found[0] if found else None
 
@@ -120,8 +139,11 @@ class Store:
         self._database.close()
 
     def _read(self, query: str, values: tuple[Any, ...]) -> list[Stored]:
-        with self._lock:
-            rows = self._database.execute(query, values).fetchall()
+        try:
+            with self._lock:
+                rows = self._database.execute(query, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            raise UnreadableError(f"what is stored cannot be read ({error})") from None
         return [
             Stored(
                 row[0],
