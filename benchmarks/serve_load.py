@@ -1,7 +1,7 @@
 """Load on `icdc serve`: throughput, latencies, what micro-batches bring, and whether memory stays flat.
 
     python benchmarks/serve_load.py load --clients 200 --seconds 60     # 20×4 and 20-city instances, mixed
-    python benchmarks/serve_load.py batching --requests 400             # micro-batches against one at a time
+    python benchmarks/serve_load.py batching --requests 1500 --kind tour   # micro-batches against one at a time
     python benchmarks/serve_load.py memory --requests 10000             # memory of server and worker
     python benchmarks/serve_load.py latency                             # the second request of a 20-city instance
 
@@ -19,12 +19,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.client import HTTPConnection
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+TURNS = 3
+"""Parts in which the requests of a comparison are sent."""
 
 
 @contextmanager
@@ -78,24 +81,29 @@ def requests_of(kind: str, count: int, **words: Any) -> list[bytes]:
 def hammer(port: int, bodies: list[bytes], clients: int, seconds: float | None) -> dict[str, Any]:
     """Let clients send one request after the other, for some seconds or until all are sent once.
 
-    A client that is told to come back later does so, after the time it was told.
+    Each keeps its connection. One that is told to come back later does so, after the time it was told.
     """
     taken, seen, failed, lock = [], Counter[int](), Counter[str](), threading.Lock()
     following = iter(range(10**9))
     until = None if seconds is None else time.perf_counter() + seconds
 
     def client() -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=120)
         while True:
             with lock:
                 number = next(following)
             if number >= len(bodies) if until is None else time.perf_counter() >= until:
+                connection.close()
                 return
             body = bodies[number % len(bodies)]
             while True:
                 began = time.perf_counter()
                 try:
-                    status, content, wait = ask(port, "POST", "/v1/solve", body)
-                except OSError as error:
+                    connection.request("POST", "/v1/solve", body, {"Content-Type": "application/json"})
+                    response = connection.getresponse()
+                    status, content, wait = response.status, response.read(), response.headers.get("Retry-After", "")
+                except (OSError, HTTPException) as error:
+                    connection.close()
                     with lock:
                         failed[type(error).__name__] += 1
                     break
@@ -123,32 +131,72 @@ def hammer(port: int, bodies: list[bytes], clients: int, seconds: float | None) 
         "p99_ms": round(1000 * cuts[98], 1),
         "statuses": dict(seen),
         "broken_connections": dict(failed),
-        "seconds": round(total, 1),
+        "seconds": round(total, 3),
     }
+
+
+def processor_ms(pid: int) -> dict[str, float]:
+    """Return the processor time that a server and its workers have used."""
+    own = [resource_ms(one) for one in (pid, *children(pid))]
+    return {"server": own[0], "workers": sum(own[1:])}
+
+
+def resource_ms(pid: int) -> float:
+    """Return the processor time of a process in milliseconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
     """Many clients at once on instances of two shapes."""
     bodies = requests_of("mixed", 500, solver=options.solver)
-    with server(flags) as (port, _):
+    with server(flags) as (port, pid):
+        before = processor_ms(pid)
         found = hammer(port, bodies, options.clients, options.seconds)
+        after = processor_ms(pid)
         sizes = metric(port, "icdc_batch_size_sum") / max(1.0, metric(port, "icdc_batch_size_count"))
-    return {"clients": options.clients, **found, "mean_batch": round(sizes, 2)}
+    each = {name: round((after[name] - before[name]) / max(1, found["answers"]), 2) for name in after}
+    return {"clients": options.clients, **found, "mean_batch": round(sizes, 2), "processor_ms_each": each}
 
 
 def batching(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
-    """The same requests with and without micro-batches, one server after the other, twice each in turn."""
-    found: dict[str, list[float]] = {"together": [], "one at a time": []}
+    """The same requests with and without micro-batches: two servers, one of which waits while the other works.
+
+    They take turns, so that whatever else the machine does slows both alike; the ratio is of the sums.
+    """
     bodies = requests_of(options.kind, options.requests, solver=options.solver, samples=options.samples)
-    for _ in range(2):
-        for name, size in (("together", 32), ("one at a time", 1)):
-            with server([*flags, "--batch", str(size), "--queue", "10000"]) as (port, _):
-                hammer(port, bodies[:32], 8, None)
-                found[name].append(hammer(port, bodies, options.clients, None)["answers_per_second"])
-    best = {name: max(rates) for name, rates in found.items()}
-    ratio = best["together"] / best["one at a time"]
+    sizes = {"together": 32, "one at a time": 1}
+    seconds, batches, processor = dict.fromkeys(sizes, 0.0), {}, {}
+    answers = dict.fromkeys(sizes, 0)
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(server([*flags, "--batch", str(size), "--queue", "10000"]))
+            for name, size in sizes.items()
+        }
+        for port, _ in servers.values():
+            hammer(port, bodies[:8], 8, None)
+        before = {name: processor_ms(pid) for name, (_, pid) in servers.items()}
+        for turn in range(TURNS):
+            part = bodies[turn::TURNS]
+            for name, (port, _) in servers.items():
+                found = hammer(port, part, options.clients, None)
+                seconds[name] += found["seconds"]
+                answers[name] += found["answers"]
+        for name, (port, pid) in servers.items():
+            used = processor_ms(pid)
+            processor[name] = {who: round((used[who] - before[name][who]) / answers[name], 2) for who in used}
+            batches[name] = round(metric(port, "icdc_batch_size_sum") / metric(port, "icdc_batch_size_count"), 1)
+    rates = {name: round(answers[name] / seconds[name], 1) for name in sizes}
     about = {"solver": options.solver, "samples": options.samples, "kind": options.kind, "clients": options.clients}
-    return {**about, "answers_per_second": found, "ratio": round(ratio, 2)}
+    ratio = rates["together"] / rates["one at a time"]
+    return {
+        **about,
+        "answers": answers,
+        "answers_per_second": rates,
+        "mean_batch": batches,
+        "processor_ms_each": processor,
+        "ratio": round(ratio, 2),
+    }
 
 
 def memory(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
