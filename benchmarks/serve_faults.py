@@ -4,8 +4,10 @@
 
 Clients submit jobs all the time. Meanwhile the server is killed and started again, workers are killed, the disk is
 full for a while, bodies stop in the middle and events are never read. At the end every job that was accepted must have
-an answer, every answer that was seen must still be there, unchanged, and the server must answer at once. Prints one
-JSON object; the exit code is 1 if anything was lost.
+an answer, every answer that was seen must still be there, unchanged, and the server must answer at once. A fault waits
+until there were answers since the one before it, so that there is something to lose. Prints one JSON object; the exit
+code is 1 if anything was lost, if no answer was ever seen, or if a job was refused for another reason than a full queue
+(429), a full disk (507) or a stop (503).
 """
 
 import argparse
@@ -20,10 +22,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from serve_load import ask, children, requests_of
+
+ANSWERS, PATIENCE = 5, 20.0
+"""New answers for which a fault waits, and seconds for which it does."""
 
 
 class Subject:
@@ -107,7 +113,8 @@ def main() -> int:
     stop, lock = threading.Event(), threading.Lock()
     accepted: list[str] = []
     answers: dict[str, Any] = {}
-    counts = dict.fromkeys(("refused", "broken", "server_kills", "worker_kills", "disk_full"), 0)
+    counts = dict.fromkeys(("broken", "server_kills", "worker_kills", "disk_full"), 0)
+    refused = Counter[int]()
 
     def client(number: int) -> None:
         rng = random.Random(number)
@@ -118,7 +125,9 @@ def main() -> int:
                     if status == 202:
                         accepted.append(json.loads(content)["id"])
                     else:
-                        counts["refused"] += 1
+                        refused[status] += 1
+                if status == 429:
+                    time.sleep(0.5)
                 if accepted and rng.random() < 0.5:
                     name = rng.choice(accepted[-50:])
                     job = json.loads(ask(port, "GET", f"/v1/jobs/{name}")[1])
@@ -131,15 +140,18 @@ def main() -> int:
                 time.sleep(0.2)
             time.sleep(0.05)
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(options.clients)]
-    threads += [threading.Thread(target=stall, args=(port, stop)) for _ in range(4)]
-    threads += [threading.Thread(target=ignore_events, args=(port, accepted, stop)) for _ in range(2)]
+    threads = [threading.Thread(daemon=True, target=client, args=(number,)) for number in range(options.clients)]
+    threads += [threading.Thread(daemon=True, target=stall, args=(port, stop)) for _ in range(4)]
+    threads += [threading.Thread(daemon=True, target=ignore_events, args=(port, accepted, stop)) for _ in range(2)]
     for thread in threads:
         thread.start()
     until = time.monotonic() + options.seconds
     turn = 0
     while time.monotonic() < until:
-        time.sleep(2)
+        known, patience = len(answers), time.monotonic() + PATIENCE
+        time.sleep(1)
+        while len(answers) < known + ANSWERS and time.monotonic() < min(patience, until):
+            time.sleep(0.05)
         turn += 1
         if turn % 3 == 0:
             subject.kill()
@@ -173,9 +185,10 @@ def main() -> int:
     subject.process.terminate()
     clean = subject.process.wait(30) == 0
     shutil.rmtree(folder, ignore_errors=True)
-    about = {"accepted": len(accepted), "seen_answers": len(answers), "lost": len(lost), **counts}
-    print(json.dumps({**about, "answers_after": prompt, "seconds_after": seconds, "clean_stop": clean}))
-    return 0 if not lost and prompt and clean else 1
+    about = {"accepted": len(accepted), "seen_answers": len(answers), "lost": len(lost), "refused": dict(refused)}
+    print(json.dumps({**about, **counts, "answers_after": prompt, "seconds_after": seconds, "clean_stop": clean}))
+    understood = set(refused) <= {429, 503, 507}
+    return 0 if not lost and answers and understood and prompt and clean else 1
 
 
 if __name__ == "__main__":

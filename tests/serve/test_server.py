@@ -18,6 +18,7 @@ import uvicorn
 import icdc
 from icdc.cli import run
 from icdc.client import ServerError
+from icdc.machine import may_have_gpu
 from icdc.serve import running
 from icdc.serve.store import Store
 
@@ -174,6 +175,9 @@ def test_what_stands_in_the_way_is_a_sentence(tmp_path: Path, capsys: pytest.Cap
         assert run(["serve", "--port", port]) == 2
         said = capsys.readouterr().err
         assert said == f"icdc: --host 127.0.0.1 --port {port}: cannot listen there (address already in use)\n"
+    if not may_have_gpu():
+        assert run(["serve", "--port", port, "--device", "cuda"]) == 2
+        assert capsys.readouterr().err == "icdc: --device cuda: there is no GPU that can be used\n"
     (tmp_path / "file").write_text("x")
     assert run(["serve", "--port", str(free_port()), "--data", str(tmp_path / "file")]) == 3
     assert capsys.readouterr().err == f"icdc: --data {tmp_path / 'file'}: this is not a folder\n"

@@ -57,13 +57,25 @@ def test_a_folder_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_folder_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     Store(tmp_path).close()
-    with sqlite3.connect(tmp_path / "jobs.sqlite3") as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (1,)
-        database.execute("PRAGMA user_version = 2")
+    database = sqlite3.connect(tmp_path / "jobs.sqlite3", isolation_level=None)
+    assert database.execute("PRAGMA user_version").fetchone() == (1,)
+    database.execute("PRAGMA user_version = 2")
+    database.close()
     before = (tmp_path / "jobs.sqlite3").read_bytes()
     with pytest.raises(InputError, match=r"^--data \S*: it was written by a newer version of icdc \(format 2\)$"):
         Store(tmp_path)
     assert (tmp_path / "jobs.sqlite3").read_bytes() == before
+
+
+def test_a_start_writes_nothing_so_that_a_full_disk_does_not_prevent_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    asyncio.run(store.add("one", 0.0, SOURCE))
+    store.close()
+    again = Store(tmp_path)
+    assert [one.id for one in again.unfinished()] == ["one"]
+    beside = {file.name: file.stat().st_size for file in tmp_path.iterdir() if file.name != "jobs.sqlite3"}
+    assert set(beside.values()) <= {0}, beside
+    again.close()
 
 
 def test_a_damaged_file_is_a_sentence(serving: Serving, shop: dict[str, Any], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a worker says of a search, and when it lets itself be interrupted."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from icdc.errors import UsageError
 from icdc.problems import get_problem
 from icdc.problems.instance import Instance
 from icdc.serve import pool
 from icdc.serve.orders import Order
 from icdc.serve.telling import Teller
-from icdc.serve.worker import Batch, Device, Message, _is_importing, _Worker, solve_batch
+from icdc.serve.worker import Batch, Device, Message, _is_importing, _Worker, run, solve_batch
 from icdc.solving.path import Job, Plan
 from icdc.solving.solver import Improvement
 
@@ -115,10 +117,53 @@ def test_imports_are_noticed_in_the_frames(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_gpus", lambda: 0)
+    monkeypatch.setattr(pool, "_gpus", lambda: [])
     monkeypatch.setattr(pool, "_cores", lambda: 5)
     assert pool.devices("auto", 2) == [Device("cpu", None, 2)] * 2
     assert pool.devices("cpu", 8, warm=False) == [Device("cpu", None, 1, False)] * 8
-    monkeypatch.setattr(pool, "_gpus", lambda: 2)
-    assert pool.devices("auto", 8) == [Device("cuda", 0), Device("cuda", 1)]
-    assert len(pool.devices("cpu", 3)) == 3
+    with pytest.raises(UsageError, match="--device cuda: there is no GPU that can be used"):
+        pool.devices("cuda", 1)
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [(None, ["0", "1", "2"]), ("5,3,4", ["5", "3", "4"]), ("GPU-8932, 1,0", ["GPU-8932", "1", "0"]), ("2", ["2"])],
+)
+def test_every_gpu_gets_a_worker_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: list[str]
+) -> None:
+    """By the name it has on the machine, so that a worker that sees one GPU sees the one that was meant."""
+    monkeypatch.setattr(pool, "may_have_gpu", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: len(expected))
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    made = pool.devices("auto", 8, warm=False)
+    assert made == [Device("cuda", gpu, 1, False) for gpu in expected] == pool.devices("cuda", 1, warm=False)
+    assert [device.kind for device in pool.devices("cpu", 2)] == ["cpu", "cpu"]
+    seen = []
+
+    def work(self: _Worker) -> None:
+        seen.append(os.environ["CUDA_VISIBLE_DEVICES"])
+
+    monkeypatch.setattr(_Worker, "work", work)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for device in made:
+        run(None, device)  # type: ignore[arg-type]
+    assert seen == expected
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+
+
+def test_batches_go_to_the_device_of_their_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+
+    def make(spec: str, **options: Any) -> Any:
+        asked.update(options)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("icdc.solving.registry.make_solver", make)
+    for device in (Device("cuda", "3"), Device("cpu")):
+        with pytest.raises(UsageError, match="enough"):
+            solve_batch([Order(instance([[4, 2], [3, 3]]), "network")], None, device)
+        assert asked["device"] == device.kind

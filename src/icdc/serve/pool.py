@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
+from ..errors import UsageError
+from ..machine import may_have_gpu
 from .worker import Batch, Device, Message, run
 
 Hear = Callable[["Worker", Message | None], None]
@@ -75,20 +76,31 @@ class Worker:
 
 
 def devices(kind: str, workers: int, warm: bool = True) -> list[Device]:
-    """Return where workers are to run: one on each GPU, or a number of them that share the CPU's cores."""
-    gpus = _gpus() if kind != "cpu" else 0
+    """Return where workers are to run: one on each GPU, or a number of them that share the CPU's cores.
+
+    kind : "cpu", "cuda", or "auto" for GPUs where there are any.
+    """
+    gpus = _gpus() if kind != "cpu" else []
     if gpus:
-        return [Device("cuda", gpu, warm=warm) for gpu in range(gpus)]
+        return [Device("cuda", gpu, warm=warm) for gpu in gpus]
+    if kind == "cuda":
+        raise UsageError("--device cuda: there is no GPU that can be used")
     return [Device("cpu", None, max(1, _cores() // workers), warm) for _ in range(workers)]
 
 
-def _gpus() -> int:
-    """Return how many GPUs there are, without waking a driver where there is none."""
-    if not Path("/proc/driver/nvidia").exists() and not Path("/dev/nvidiactl").exists():
-        return 0
+def _gpus() -> list[str]:
+    """Return the GPUs that there are, without waking a driver where there is none.
+
+    Where somebody has said which of them may be seen, they go by the names that were given.
+    """
+    if not may_have_gpu():
+        return []
     import torch
 
-    return torch.cuda.device_count()
+    count = torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(number) for number in range(count)] if visible is None else visible.split(",")
+    return [name.strip() for name in names[:count]]
 
 
 def _cores() -> int:

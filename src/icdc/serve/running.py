@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ..errors import IcdcError, UsageError
 from .app import make_app
 from .limits import Settings
+from .pool import devices
 from .store import Store
 
 BACKLOG = 2048
@@ -60,8 +61,9 @@ class _Server(uvicorn.Server):
 def serve(settings: Settings, host: str, port: int) -> None:
     """Serve until told to stop.
 
-    What can be wrong with the folder or the address is said before anything is started.
+    What can be wrong with the device, the folder or the address is said before anything is started.
     """
+    devices(settings.device, settings.workers)
     store = None if settings.data is None else Store(settings.data)
     listening = _listen(host, port)
     app = make_app(settings, store=store)

@@ -4,6 +4,7 @@ A change is told to have happened only when it is on the disk, so whatever a cli
 """
 
 import asyncio
+import contextlib
 import json
 import queue
 import sqlite3
@@ -28,6 +29,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     ended REAL
 );
 CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended);
+PRAGMA user_version = 1;
 """
 _FILE = "jobs.sqlite3"
 _VERSION = 1
@@ -100,15 +102,18 @@ class Store:
     def _prepare(self, folder: Path) -> None:
         """Take hold of the file, make its tables, and see that what is to be done can be read."""
         execute = self._database.execute
+        execute("PRAGMA locking_mode=EXCLUSIVE")  # before anything is read, so that no further file is needed
         version = execute("PRAGMA user_version").fetchone()[0]
         if version > _VERSION:
             self._database.close()
             raise InputError(f"--data {folder}: it was written by a newer version of icdc (format {version})")
         execute("PRAGMA journal_mode=WAL")
         execute("PRAGMA synchronous=FULL")
-        execute("PRAGMA locking_mode=EXCLUSIVE")
-        self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-        execute("DELETE FROM jobs WHERE ended < ?", (time.time() - 86400 * _DAYS_KEPT,))
+        self._database.executescript(f"BEGIN IMMEDIATE; {'' if version else _SCHEMA} COMMIT;")
+        with contextlib.suppress(
+            sqlite3.OperationalError
+        ):  # on a full disk it begins all the same, and tells what it has
+            execute("DELETE FROM jobs WHERE ended < ?", (time.time() - 86400 * _DAYS_KEPT,))
         self.unfinished()
 
     async def add(self, job: str, created: float, source: Source) -> None:

@@ -31,10 +31,13 @@ AGAIN = 0.7
 
 @dataclass(frozen=True)
 class Device:
-    """Where a worker runs: "cpu" with a number of threads, or the GPU of a number; and whether it warms up first."""
+    """Where a worker runs: "cpu" with a number of threads, or "cuda"; and whether it warms up first.
+
+    gpu : the one GPU that it sees, by its number or name among those of the machine.
+    """
 
     kind: str = "cpu"
-    gpu: int | None = None
+    gpu: str | None = None
     threads: int = 1
     warm: bool = True
 
@@ -72,7 +75,7 @@ class Failure:
 def run(connection: Connection, device: Device) -> None:
     """Work until the pipe is closed; the body of the process."""
     if device.gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(device.gpu)
+        os.environ["CUDA_VISIBLE_DEVICES"] = device.gpu
     os.environ["OMP_NUM_THREADS"] = str(device.threads)
     _Worker(connection, device).work()
 
