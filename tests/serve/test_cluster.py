@@ -17,7 +17,6 @@ PRESENT = all(importlib.util.find_spec(name) is not None for name in ("ray", "gr
 
 @pytest.mark.slow
 @pytest.mark.skipif(not PRESENT, reason="Ray Serve is not installed (pip install icdc[serve-cluster])")
-@pytest.mark.skipif("ICDC_RAY" not in os.environ, reason="starts a cluster of its own; set ICDC_RAY=1 to run it")
 def test_no_job_is_lost_when_a_replica_dies() -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, str(ROOT / "benchmarks" / "serve_ray.py"), "--jobs", "24"]

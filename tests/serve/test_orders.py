@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from icdc.client import Words
 from icdc.errors import InputError, UsageError
+from icdc.serve.documents import _ENVELOPE, REQUEST_QUERY
 from icdc.serve.limits import Limits, Settings
-from icdc.serve.orders import TRACED, Order, Source, clean_name, read_order
+from icdc.serve.orders import TRACED, WORDS, Order, Source, clean_name, read_order
 from icdc.serve.reading import read
 from icdc.serve.refusals import Refusal
 from icdc.solving.registry import SOLVERS, solver_class
@@ -93,6 +95,13 @@ def test_the_same_instance_in_every_format() -> None:
 def test_words_that_are_refused(words: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match="^" + re.escape(sentence)):
         order({"instance": [[1, 2], [3, 4], [5, 6]], "problem": "pmsp", **words})
+
+
+def test_the_words_are_the_same_wherever_they_are_written() -> None:
+    """In what is read, in the OpenAPI document and, but for what it says by itself, in the client."""
+    assert set(_ENVELOPE["properties"]) == {"instance", *WORDS}
+    assert {one["name"] for one in REQUEST_QUERY} <= set(WORDS)
+    assert set(Words.__annotations__) == set(WORDS) - {"problem", "name", "trace"}
 
 
 def test_the_solvers_that_can_be_traced_are_those_that_are_written_down() -> None:

@@ -8,14 +8,16 @@ import json
 import shutil
 import subprocess
 import tarfile
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 
-from .conftest import RunningServer
+from .conftest import RunningServer, free_port
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (pip install icdc[dev])")
 
@@ -384,6 +386,45 @@ def test_rivals_are_shown_side_by_side(visit: Callable[..., Any]) -> None:
     assert said[0].startswith(("proven optimal", "gap"))
     if costs[1] > costs[0] and "proven" in said[0]:  # measured by what the other has proven
         assert float(said[1].split()[1]) == pytest.approx(100 * (costs[1] - costs[0]) / costs[0], abs=0.01)
+
+
+def test_a_page_of_somebody_else_can_do_nothing(browser: Any, running_server: RunningServer) -> None:
+    """Neither a script nor a form, a picture or a frame of another page gets a job begun or a word read."""
+
+    def counted() -> tuple[float, float]:
+        lines = httpx.get(f"{running_server.url}/metrics", timeout=30).text.splitlines()
+        jobs = sum(float(line.split()[-1]) for line in lines if line.startswith("icdc_jobs_total"))
+        refused = sum(float(line.split()[-1]) for line in lines if 'code="403"' in line)
+        return jobs, refused
+
+    jobs, refused = counted()
+    host = f"http://127.0.0.1:{free_port()}"
+    context = browser.new_context()
+    page = context.new_page()
+    page.route(f"{host}/**", lambda route: route.fulfill(body="<!doctype html><p>evil", content_type="text/html"))
+    page.goto(f"{host}/")
+    url = running_server.url
+    read = page.evaluate(
+        """async url => { const tries = [
+            fetch(`${url}/v1/jobs?problem=pmsp`, {method: "POST", mode: "no-cors", body: "1,2\\n3,4\\n"}),
+            fetch(`${url}/v1/problems`), fetch(`${url}/v1/jobs/x`, {method: "DELETE"})];
+        const ends = await Promise.allSettled(tries);
+        return ends.map(end => end.status === "fulfilled" ? end.value.type : "refused"); }""",
+        url,
+    )
+    assert read == ["refused"] * 3
+    page.set_content(
+        f"""<form id=f method=post enctype=text/plain action="{url}/v1/jobs?problem=pmsp" target=t>
+        <input name="1,2" value="3"></form><iframe name=t></iframe><img src="{url}/v1/problems">"""
+    )
+    page.evaluate("document.getElementById('f').submit()")
+    deadline = time.monotonic() + 20
+    while counted()[1] < refused + 4 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    after = counted()
+    context.close()
+    assert after[0] == jobs
+    assert after[1] >= refused + 4
 
 
 @pytest.fixture(scope="session")
