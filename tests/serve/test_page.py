@@ -2,12 +2,15 @@
 
 import base64
 import csv
+import functools
+import http.server
 import io
 import itertools
 import json
 import shutil
 import subprocess
 import tarfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,7 +20,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from .conftest import RunningServer, free_port
+from .conftest import RunningServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (pip install icdc[dev])")
 
@@ -388,7 +391,23 @@ def test_rivals_are_shown_side_by_side(visit: Callable[..., Any]) -> None:
         assert float(said[1].split()[1]) == pytest.approx(100 * (costs[1] - costs[0]) / costs[0], abs=0.01)
 
 
-def test_a_page_of_somebody_else_can_do_nothing(browser: Any, running_server: RunningServer) -> None:
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[str]:
+    """The address of another page."""
+    (tmp_path / "index.html").write_text("<!doctype html><title>x</title>")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    handler = functools.partial(Handler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def test_a_page_of_somebody_else_can_do_nothing(browser: Any, running_server: RunningServer, elsewhere: str) -> None:
     """Neither a script nor a form, a picture or a frame of another page gets a job begun or a word read."""
 
     def counted() -> tuple[float, float]:
@@ -398,11 +417,9 @@ def test_a_page_of_somebody_else_can_do_nothing(browser: Any, running_server: Ru
         return jobs, refused
 
     jobs, refused = counted()
-    host = f"http://127.0.0.1:{free_port()}"
     context = browser.new_context()
     page = context.new_page()
-    page.route(f"{host}/**", lambda route: route.fulfill(body="<!doctype html><p>evil", content_type="text/html"))
-    page.goto(f"{host}/")
+    page.goto(elsewhere)
     url = running_server.url
     read = page.evaluate(
         """async url => { const tries = [
