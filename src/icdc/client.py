@@ -12,7 +12,7 @@ import json
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from .io import instances_from
 from .problems.contract import Problem
 from .problems.instance import Instance
 from .problems.registry import get_problem, problem_path
+from .problems.wishes import Wishes, posed
 from .solving.answer import Answer
 from .solving.verify import Verdict
 
@@ -101,10 +102,14 @@ class Client:
         start: Sequence[int] | None = None,
         steps: int | None = None,
         refine: int | None = None,
+        **wishes: Any,
     ) -> Answer:
-        """Solve one instance on the server; the parameters and the answer are those of `icdc.solve`."""
-        one = _one(instance, problem)
-        words = _words(model, solver, samples, seed, time_limit, start, steps, refine)
+        """Solve one instance on the server; the parameters and the answer are those of `icdc.solve`.
+
+        wishes : what is asked of the solution: fixed, stay, open, first, last, busy.
+        """
+        one = _asked(_one(instance, problem), wishes, start)
+        words = _words(model, solver, samples, seed, time_limit, start, steps, refine) | _as_json(wishes)
         found = self._json("POST", "/v1/solve", _document(one, words))
         if "state" in found:  # it takes longer, and has become a job
             return RemoteJob(self, found["id"], one).answer()
@@ -123,10 +128,11 @@ class Client:
         start: Sequence[int] | None = None,
         steps: int | None = None,
         refine: int | None = None,
+        **wishes: Any,
     ) -> RemoteJob:
         """Begin a job that goes on without this client; the parameters are those of `solve`."""
-        one = _one(instance, problem)
-        words = _words(model, solver, samples, seed, time_limit, start, steps, refine)
+        one = _asked(_one(instance, problem), wishes, start)
+        words = _words(model, solver, samples, seed, time_limit, start, steps, refine) | _as_json(wishes)
         return RemoteJob(self, self._json("POST", "/v1/jobs", _document(one, words))["id"], one)
 
     def job(self, id: str, instance: Any, *, problem: str | Problem | None = None) -> RemoteJob:
@@ -143,8 +149,8 @@ class Client:
         if found is None:
             raise _error(job.get("error") or {"detail": "the job was cancelled before it had an answer", "status": 409})
         if not found["feasible"]:
-            raise InfeasibleError("no feasible solution was found")
-        choice = instance.problem.choice(found["solution"])
+            raise InfeasibleError(found.get("reason") or "no feasible solution was found")
+        choice = instance.choice(found["solution"])
         verdict = Verdict(True, found["objective"], found["bound"])
         return Answer(
             instance, np.asarray(choice), verdict, found["samples"], found["seconds"], found["seed"], found["solver"],
@@ -228,6 +234,27 @@ def _one(value: Any, problem: str | Problem | None) -> Instance:
     if len(found) != 1:
         raise UsageError(f"a request holds one instance, this holds {len(found)}; send them one by one")
     return found[0]
+
+
+def _asked(instance: Instance, wishes: Mapping[str, Any], start: Sequence[int] | None) -> Instance:
+    """Return an instance with what is asked of its solution, checked as the server does it."""
+    known = [entry.name for entry in fields(Wishes) if entry.name != "words"]
+    for word in wishes:
+        if word not in known:
+            raise UsageError(f"unknown option '{word}'; what may be asked of a solution is {', '.join(known)}")
+    given = None if start is None else [int(item) for item in start]
+    return posed(instance, Wishes(**wishes), None if given is None else lambda one: one.choice(given))[0]
+
+
+def _as_json(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked as JSON holds it: pairs as lists, whose items may be numbers where keys may not."""
+    found = {word: value for word, value in wishes.items() if value is not None}
+    if "fixed" in found:
+        pairs = found["fixed"]
+        found["fixed"] = [list(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
+    if "busy" in found and not isinstance(found["busy"], Mapping):
+        found["busy"] = list(found["busy"])
+    return found
 
 
 def _words(

@@ -48,11 +48,6 @@ class Sequencing(TourProblem):
     def bars(self, instance: Instance, choice: NDArray[np.int64]) -> list[Bar]:
         """Return what happens when, in the order of the sequence."""
 
-    def travel(self, instances: Instances) -> Tensor:
-        first = next(iter(instances.values()))
-        costs = self.cost_matrix({name: array.cpu().numpy() for name, array in instances.items()})
-        return torch.from_numpy(costs).to(first.device)
-
     def shape(self, size: Size) -> tuple[int, int]:
         return size[0] + 1, size[0] + 1
 
@@ -181,6 +176,16 @@ class FlowShop(Sequencing):
         costs[:, :jobs, jobs] = ended[:, :, -1]
         costs[:, np.arange(jobs + 1), np.arange(jobs + 1)] = 0
         return costs
+
+    def travel(self, instances: Instances) -> Tensor:
+        """Return `cost_matrix` of tensors, on their device."""
+        durations = instances["durations"]
+        ended = durations.cumsum(2)
+        begun = ended - durations
+        later = ended[:, :, None, 0] - begun[:, None, :, 0]
+        for machine in range(1, durations.shape[2]):
+            later = torch.maximum(later, ended[:, :, None, machine] - begun[:, None, :, machine])
+        return _with_idle(later, torch.zeros_like(ended[:, :, -1]), ended[:, :, -1])
 
     def begins(self, instance: Instance, choice: NDArray[np.int64]) -> list[list[Any]]:
         """Return when each job of the sequence begins on each machine, by walking through the shop.
@@ -316,6 +321,11 @@ class Setups(Sequencing):
         costs[:, np.arange(jobs + 1), np.arange(jobs + 1)] = 0
         return costs
 
+    def travel(self, instances: Instances) -> Tensor:
+        """Return `cost_matrix` of tensors, on their device."""
+        setups, durations, initial = (instances[name] for name in self.arrays)
+        return _with_idle(setups + durations[:, None], initial + durations, torch.zeros_like(durations))
+
     def timetable(self, instance: Instance, choice: NDArray[np.int64]) -> dict[str, list[Any]]:
         """Return of each job of the sequence its setup, when it begins after that, and when it is done."""
         setups, durations, initial = (exact_numbers(instance.arrays[name]) for name in self.arrays)
@@ -358,6 +368,12 @@ class Setups(Sequencing):
         ):
             found += [(0, start - setup, start, "", False), (0, start, end, name, True)]
         return found
+
+
+def _with_idle(between: Tensor, begin: Tensor, end: Tensor) -> Tensor:
+    """Return steps (batch, jobs, jobs) with one row of beginnings and one column of ends (batch, jobs) more."""
+    steps = torch.cat([torch.cat([between, end[:, :, None]], 2), torch.nn.functional.pad(begin, (0, 1))[:, None]], 1)
+    return steps.masked_fill(torch.eye(steps.shape[1], dtype=torch.bool, device=steps.device), 0)
 
 
 def _extra_row(matrix: NDArray[Any], rows: tuple[str, ...] | None, columns: tuple[str, ...] | None) -> int | None:
