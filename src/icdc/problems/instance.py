@@ -63,7 +63,7 @@ class Instance:
         The last city of an open path is its own successor in a choice.
         """
         asked = self.conditions
-        if asked is None or not self.problem.solution_is_tour:
+        if asked is None or not self.problem.solution_is_tour or choice.min() < 0:  # without any solution
             return self.problem.solution(choice)
         first = asked.first
         if asked.open:
@@ -72,6 +72,8 @@ class Instance:
             choice = choice.copy()
             choice[last] = first
         order = self.problem.solution(choice)
+        if len(order) < len(choice):  # a sequence, which begins where it begins
+            return order
         if first is None and asked.last is not None:
             first = order[(order.index(asked.last) + 1) % len(order)]
         begin = 0 if first is None else order.index(first)
