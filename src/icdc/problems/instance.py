@@ -87,6 +87,11 @@ class Instance:
         return choice
 
     @property
+    def weighs_changes(self) -> bool:
+        """Whether the objective, and so every bound on it, counts changes beside the cost."""
+        return self.conditions is not None and self.conditions.stay is not None
+
+    @property
     def items(self) -> Names | None:
         """The names of what stands in a solution: those of the rows for tours and sequences, else of the columns."""
         return self.rows if self.problem.solution_is_tour else self.columns

@@ -168,7 +168,7 @@ class Pmsp(Problem):
         return lines
 
     def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
-        """Draw a Gantt chart."""
+        """Draw a Gantt chart, with the bound where it is one on the makespan."""
         from matplotlib.figure import Figure
 
         from ..plots import plot_gantt
@@ -177,6 +177,7 @@ class Pmsp(Problem):
         figure = Figure(figsize=(11.0, 1.4 + 0.55 * durations.shape[1]), layout="constrained")
         ax = figure.subplots()
         busy = _busy(instance)
+        bound = None if instance.weighs_changes else bound
         plot_gantt(durations, choice, jobs=instance.rows, machines=instance.columns, busy=busy, bound=bound, ax=ax)
         return figure
 

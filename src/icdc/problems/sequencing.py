@@ -102,13 +102,14 @@ class Sequencing(TourProblem):
         """Say of each job of the sequence when it is done."""
 
     def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
-        """Draw a Gantt chart."""
+        """Draw a Gantt chart, with the bound where it is one on the makespan."""
         from matplotlib.figure import Figure
 
         from ..plots import plot_bars
 
         machines = self.machine_labels(instance)
         figure = Figure(figsize=(11.0, 1.4 + 0.55 * len(machines)), layout="constrained")
+        bound = None if instance.weighs_changes else bound
         plot_bars(self.bars(instance, choice), machines=machines, bound=bound, ax=figure.subplots())
         return figure
 

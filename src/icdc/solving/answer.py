@@ -213,10 +213,11 @@ def verdict_text(verdict: Verdict, instance: Instance, choice: NDArray[np.int64]
     if not verdict.feasible or verdict.objective is None:
         return "infeasible"
     found = f"{instance.problem.objective} {number(verdict.objective)}"
-    if choice is not None and instance.conditions is not None and instance.conditions.stay is not None:
+    stay = None if instance.conditions is None else instance.conditions.stay
+    if choice is not None and stay is not None:
         tour, word = instance.problem.structure == "tour", instance.problem.row_words
         one, many = ("new step", "new steps") if tour else (f"{word[0]} moved", f"{word[1]} moved")
-        weight = number(instance.conditions.stay)
+        weight = number(stay)
         how = f"{weight} for each {one}" if tour else f"{weight} longer for each {one}"
         changed = counted(changes(instance, choice) or 0, (one, many))
         found = f"{instance.problem.objective} {number(cost(instance, choice))} with {changed}; "
