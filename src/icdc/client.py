@@ -274,6 +274,8 @@ def _document(instance: Instance, words: Mapping[str, Any]) -> dict[str, Any]:
     if ":" in path:
         raise UsageError(f"a server solves the problems that ship, not '{path}'")
     document: dict[str, Any] = {name: _with_gaps(array, instance) for name, array in instance.arrays.items()}
+    if instance.forbidden is not None and all(a.shape != instance.forbidden.shape for a in instance.arrays.values()):
+        document["forbidden"] = instance.forbidden.tolist()
     if instance.rows is not None:
         document["rows"] = list(instance.rows)
     if instance.columns is not None and not instance.problem.feature_sizes.same_items:

@@ -375,3 +375,19 @@ def test_words() -> None:
         "fixed": [[0, 1]], "open": True, "first": 2, "last": 0, "stay": 3, "before": [1, 2, 2],
     }  # fmt: skip
     assert Conditions(first=0, busy=(0, 1)).as_dict() == {"first": 0, "busy": [0, 1]}
+
+
+def test_pictures_show_what_was_asked() -> None:
+    """A path does not return, busy machines are hatched, and a bound on weighed changes is none on the makespan."""
+    tour, _ = posed(plain(Atsp, np.random.default_rng(0), 4), Wishes(open=True))
+    left, right, *_ = tour.problem.draw_solution(tour, tour.choice([2, 0, 1, 3])).axes
+    assert len(left.patches) == 3
+    assert left.get_title().startswith("path through 4 cities")
+    assert len(right.collections[0].get_paths()) == 3
+    schedule = Instance("x", Pmsp(), {"durations": np.array([[4, 9], [2, 3]])})
+    asked, _ = posed(schedule, Wishes(busy=[0, 5], stay=3), lambda one: one.choice([0, 0]))
+    (ax,) = asked.problem.draw_solution(asked, np.array([0, 1]), 11.0).axes
+    assert ax.get_title() == "makespan 8"
+    assert [bar.get_width() for bar in ax.patches if bar.get_hatch()] == [5]
+    without = replace(asked, conditions=Conditions(busy=(0, 5)))
+    assert without.problem.draw_solution(without, np.array([0, 1]), 7.0).axes[0].get_title() == "makespan 8, bound 7"

@@ -282,3 +282,24 @@ def test_no_solution_has_its_reason() -> None:
     forbidden = [[None, 3, 4], [6, None, 7], [1, None, None]]  # b only after a
     with pytest.raises(InfeasibleError, match="city '1' cannot be reached from any other"):
         icdc.solve(forbidden, problem="atsp", fixed=[(0, 2)])
+
+
+def test_conditions_that_an_instance_has_are_kept() -> None:
+    """An answer's own instance can be asked again: as it is, or with changes that weigh; nothing is left out unsaid."""
+    before = icdc.solve(SHOP, busy={"M1": 9}, fixed={"a": "M1"})
+    assert icdc.solve(before.instance).as_dict() | {"seconds": 0} == before.as_dict() | {"seconds": 0}
+    again = icdc.solve(before.instance, start=before.solution, stay=50)
+    assert again.instance.conditions == replace(
+        before.instance.conditions or Conditions(), stay=50, before=tuple(before.choice.tolist())
+    )
+    assert (again.changes, again.cost) == (0, before.objective)
+    with pytest.raises(UsageError, match="shop.csv has conditions already .*ask for all of them together"):
+        icdc.solve(before.instance, busy={"M2": 1})
+
+
+def test_numbers_too_large_for_what_is_asked() -> None:
+    large = Instance("x", Atsp(), {"distances": np.full((4, 4), 2**50) * (1 - np.eye(4, dtype=np.int64))})
+    with pytest.raises(InputError, match="x: what is asked forbids pairs, and the numbers are too large"):
+        icdc.solve(large, fixed=[(0, 2)])
+    with pytest.raises(InputError, match="x: with what is asked, the distance matrix has a value that is too large"):
+        icdc.solve(large, start=[0, 1, 2, 3], stay=2**53)

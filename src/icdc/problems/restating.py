@@ -158,10 +158,13 @@ def _plain(
     (name,) = problem.arrays
     try:
         arrays = {name: problem.check({name: costs[None]})[name][0]}
-        if forbidden.any():
-            arrays = with_stand_ins(problem, arrays, forbidden)
     except InputError as error:
-        raise InputError(f"{instance.name}: {error}") from None
+        raise InputError(f"{instance.name}: with what is asked, {error}") from None
+    if forbidden.any():
+        try:
+            arrays = with_stand_ins(problem, arrays, forbidden)
+        except InputError as error:
+            raise InputError(f"{instance.name}: what is asked forbids pairs, and {error}") from None
     marked = forbidden if forbidden.any() else None
     return Instance(instance.name, problem, arrays, tuple(rows), tuple(columns), instance.coordinates, marked)
 

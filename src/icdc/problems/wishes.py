@@ -13,7 +13,7 @@ from .conditions import Conditions, Number
 from .forbidden import pair_text
 from .instance import Instance, Names
 from .matrices import LARGEST_INTEGER, LARGEST_REAL
-from .restating import violation
+from .restating import in_words, violation
 from .sequencing import Sequencing
 
 Item = str | int
@@ -83,7 +83,7 @@ def posed(
         said = wishes.word("stay")
         raise UsageError(f"{said} weighs changes against a start, and there is none; give {wishes.word('start')}")
     if wishes:
-        instance = replace(instance, conditions=_conditions(instance, wishes))
+        instance = replace(instance, conditions=_added(instance, _conditions(instance, wishes)))
     if start is None:
         return instance, None
     choice = start(instance)
@@ -98,6 +98,16 @@ def posed(
     weight = _number(wishes.stay, wishes.word("stay"))
     asked = replace(instance.conditions or Conditions(), stay=weight, before=tuple(choice.tolist()))
     return replace(instance, conditions=asked), choice if wrong is None else None
+
+
+def _added(instance: Instance, asked: Conditions) -> Conditions:
+    """Return what is asked besides the conditions that an instance has already; they are never left out unsaid."""
+    known = instance.conditions
+    if known is None:
+        return asked
+    if asked == Conditions():  # only changes are to weigh something
+        return replace(known, stay=None, before=None)
+    raise UsageError(f"{instance.name} has conditions already ({in_words(instance)}); ask for all of them together")
 
 
 def _can_be_compared(instance: Instance, choice: NDArray[np.int64]) -> bool:
