@@ -293,7 +293,7 @@ def test_conditions_that_an_instance_has_are_kept() -> None:
         before.instance.conditions or Conditions(), stay=50, before=tuple(before.choice.tolist())
     )
     assert (again.changes, again.cost) == (0, before.objective)
-    with pytest.raises(UsageError, match="shop.csv has conditions already .*ask for all of them together"):
+    with pytest.raises(UsageError, match=r"shop.csv has conditions already .*ask for all of them together"):
         icdc.solve(before.instance, busy={"M2": 1})
 
 
