@@ -298,6 +298,14 @@ def test_whole_numbers_stay_whole() -> None:
     assert not restate(posed(schedule, Wishes(busy=[2.5] * machines))[0]).solved.integral
 
 
+def test_a_fixed_step_forbids_all_others_of_its_two_cities() -> None:
+    """One of the two would do; both tell solvers and bounds more."""
+    asked, _ = posed(plain(Atsp, np.random.default_rng(0), 4), Wishes(fixed={0: 2}))
+    forbidden = restate(asked).solved.forbidden
+    assert forbidden is not None
+    assert np.argwhere(forbidden).tolist() == [[0, 1], [0, 3], [1, 2], [3, 2]]
+
+
 def test_nothing_is_restated_where_nothing_is_asked() -> None:
     instance = plain(Pmsp, np.random.default_rng(0), 3)
     made = restate(instance)
