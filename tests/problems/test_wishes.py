@@ -55,6 +55,7 @@ def test_nothing_asked() -> None:
     assert Wishes(first=0)
     assert Wishes(fixed=[])
     assert Wishes(open=True)
+    assert posed(TOUR, Wishes(fixed=[])) == (TOUR, None)
 
 
 WRONG: list[tuple[Instance, dict[str, Any], type[IcdcError], str]] = [

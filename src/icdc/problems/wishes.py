@@ -83,7 +83,9 @@ def posed(
         said = wishes.word("stay")
         raise UsageError(f"{said} weighs changes against a start, and there is none; give {wishes.word('start')}")
     if wishes:
-        instance = replace(instance, conditions=_added(instance, _conditions(instance, wishes)))
+        asked = _added(instance, _conditions(instance, wishes))
+        nothing = asked == Conditions() and wishes.stay is None  # an empty list of pairs, say
+        instance = replace(instance, conditions=None if nothing else asked)
     if start is None:
         return instance, None
     choice = start(instance)
@@ -96,8 +98,8 @@ def posed(
     if wrong is not None and not _can_be_compared(instance, choice):
         raise InputError(f"the start of {instance.name} is not a solution: {wrong}")
     weight = _number(wishes.stay, wishes.word("stay"))
-    asked = replace(instance.conditions or Conditions(), stay=weight, before=tuple(choice.tolist()))
-    return replace(instance, conditions=asked), choice if wrong is None else None
+    weighed = replace(instance.conditions or Conditions(), stay=weight, before=tuple(choice.tolist()))
+    return replace(instance, conditions=weighed), choice if wrong is None else None
 
 
 def _added(instance: Instance, asked: Conditions) -> Conditions:
