@@ -51,14 +51,14 @@ class Plan:
 class Job:
     """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from.
 
-    asked : the instances as they were asked, where they are solved as others (`problems.restating`); else None.
+    restated : how the instances were asked, where they may be solved as others; None where they are what was asked.
     """
 
     places: list[int]
     instances: list[Instance]
     plan: Plan
     start: NDArray[np.int64] | None = None
-    asked: list[Instance] | None = None
+    restated: list[Restated] | None = None
 
     @property
     def problem(self) -> Problem:
@@ -68,7 +68,7 @@ class Job:
     @property
     def meant(self) -> list[Instance]:
         """The instances as they were asked."""
-        return self.instances if self.asked is None else self.asked
+        return self.instances if self.restated is None else [made.asked for made in self.restated]
 
     @property
     def arrays(self) -> Arrays:
@@ -105,8 +105,8 @@ def solve_instances(
     file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
         those that the file had before are not made again.
     """
+    observer = observer or Observer()
     restated = [restate(instance) for instance in instances]
-    observer = _InAskedWords(observer or Observer(), restated)
     if starts is not None:
         starts = [None if one is None else made.forth(one) for made, one in zip(restated, starts, strict=True)]
     jobs = plan_jobs(
@@ -117,7 +117,7 @@ def solve_instances(
         starts,
         observer,
         None if cluster is None else cluster.device_of(solver),
-        instances,
+        restated,
     )
 
     def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
@@ -142,26 +142,6 @@ def solve_instances(
 def stacked(instances: Sequence[Instance]) -> Arrays:
     """Return the arrays of instances of one size with a leading axis count."""
     return {name: np.stack([one.arrays[name] for one in instances]) for name in instances[0].arrays}
-
-
-class _InAskedWords(Observer):
-    """Passes on what it hears, in the words of the instances that were asked."""
-
-    def __init__(self, observer: Observer, restated: Sequence[Restated]) -> None:
-        self.observer, self.restated = observer, restated
-
-    def note(self, sentence: str) -> None:
-        self.observer.note(sentence)
-
-    def begin(self, job: Job, bound: NDArray[np.float64]) -> None:
-        self.observer.begin(job, bound)
-
-    def improved(self, improvement: Improvement) -> bool | None:
-        made = [self.restated[place] for place in improvement.places]
-        if any(one.solved is not one.asked for one in made):
-            choice = np.stack([one.back(row) for one, row in zip(made, improvement.choice, strict=True)])
-            improvement = replace(improvement, choice=choice)
-        return self.observer.improved(improvement)
 
 
 def _as_asked(answer: Answer, restated: Restated) -> Answer:
@@ -213,15 +193,16 @@ def plan_jobs(
     starts: Sequence[NDArray[np.int64] | None] | None,
     observer: Observer,
     remote_device: str | None = None,
-    asked: Sequence[Instance] | None = None,
+    restated: Sequence[Restated] | None = None,
 ) -> list[Job]:
     """Cut instances into jobs, always the same way for the same instances, and say what is new to the solver.
 
     starts : solutions by place in the input, None where there is none.
     remote_device : the kind of device on which other machines will do the jobs, if they do.
-    asked : what the instances stand for, where they are restated.
+    restated : how the instances were asked, where they may stand for others.
     """
     jobs = []
+    asked = None if restated is None else [made.asked for made in restated]
     begins = [None] * len(instances) if starts is None else starts
     for places in alike(instances, asked, [one is not None for one in begins]):
         group = [instances[place] for place in places]
@@ -235,8 +216,8 @@ def plan_jobs(
             part = slice(begin, begin + together)
             given = [one for place in places[part] if (one := begins[place]) is not None]
             start = np.stack(given) if given else None
-            meant = None if asked is None else [asked[place] for place in places[part]]
-            jobs.append(Job(places[part], group[part], plan, start, meant))
+            made = None if restated is None else [restated[place] for place in places[part]]
+            jobs.append(Job(places[part], group[part], plan, start, restated=made))
     return jobs
 
 
@@ -306,8 +287,8 @@ def _job_of(job: Job, places: Sequence[int]) -> Job:
     """Return the part of a job at some of its places."""
     kept = [number for number, place in enumerate(job.places) if place in set(places)]
     start = None if job.start is None else job.start[kept]
-    asked = None if job.asked is None else [job.asked[number] for number in kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, asked)
+    restated = None if job.restated is None else [job.restated[number] for number in kept]
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, restated=restated)
 
 
 def _rows(instance: Instance) -> int:
@@ -333,8 +314,16 @@ def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) ->
 
 
 def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
-    """Return a callback that hears, too, where in the input the instances of a job are."""
-    return lambda improvement: callback(replace(improvement, places=tuple(job.places)))
+    """Return a callback that hears, too, where in the input the instances of a job are, and of choices as asked."""
+    places = tuple(job.places)
+    return lambda improvement: callback(replace(improvement, places=places, choice=_back(job, improvement.choice)))
+
+
+def _back(job: Job, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return choices (count, rows) of the instances of a job as those of the instances that were asked."""
+    if all(solved is asked for solved, asked in zip(job.instances, job.meant, strict=True)):
+        return choice
+    return np.stack([made.back(row) for made, row in zip(job.restated or [], choice, strict=True)])
 
 
 def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:
