@@ -52,20 +52,6 @@ def test_gantt_of_a_hundred_jobs_keeps_their_names() -> None:
     assert min(text.get_fontsize() for text in ax.texts) >= 4.5
 
 
-def test_gantt_shows_busy_time_as_such() -> None:
-    ax = plot_gantt(DURATIONS, MACHINE_OF, busy=[0, 7.5, 40], ax=Figure(figsize=(11, 4)).subplots())
-    loads = [int(DURATIONS[m == MACHINE_OF, m].sum()) + wait for m, wait in enumerate([0, 7.5, 40])]
-    hatched = {(round(bar.get_y() + bar.get_height() / 2), bar.get_width()) for bar in ax.patches if bar.get_hatch()}
-    assert hatched == {(1, 7.5), (2, 40)}
-    for machine, load in enumerate(loads):
-        mine = [bar for bar in ax.patches if round(bar.get_y() + bar.get_height() / 2) == machine]
-        assert min(bar.get_x() for bar in mine) == 0
-        assert sum(bar.get_width() for bar in mine) == load
-        assert max(bar.get_x() + bar.get_width() for bar in mine) == load
-    assert ax.get_title() == f"makespan {max(loads):g}"
-    assert texts(ax).count("busy") == 2
-
-
 def test_gantt_without_work() -> None:
     ax = plot_gantt(np.zeros((2, 2)), [0, 0], ax=Figure().subplots())
     assert ax.get_title() == "makespan 0"
@@ -101,18 +87,6 @@ def test_tour_has_an_arrow_for_each_step() -> None:
     assert "multidimensional scaling" in placed.get_xlabel()
     with pytest.raises(ValueError, match="needs coordinates or distances"):
         plot_tour(tour)
-
-
-def test_a_path_does_not_return() -> None:
-    ax = plot_tour([2, 0, 1], distances=DISTANCES[:3, :3], closed=False, ax=Figure().subplots())
-    assert len(ax.patches) == 2
-    length = DISTANCES[2, 0] + DISTANCES[0, 1]
-    assert ax.get_title() == f"path through 3 cities, length {length:.10g}"
-    framed = plot_heatmap(DISTANCES[:3, :3], [1, -1, 0], order=[2, 0, 1], ax=Figure().subplots())
-    (cells,) = {tuple(map(tuple, path.get_extents().get_points())) for path in framed.collections[0].get_paths()} - {
-        ((0.5, -0.5), (1.5, 0.5))
-    }
-    assert cells == ((1.5, 0.5), (2.5, 1.5))
 
 
 def test_heatmap_frames_the_choice() -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError, UsageError
-from icdc.problems.conditions import Conditions
 from icdc.serve.limits import Limits, Settings
 from icdc.serve.orders import TRACED, Order, Source, clean_name, read_order
 from icdc.serve.reading import read
@@ -187,49 +186,3 @@ def test_empty_cells_are_forbidden_pairs() -> None:
     found = read(Source(b"job,saw,mill\na,1,\nb,3,4\nc,5,6\n", "text/csv"), SETTINGS)
     assert found["matrix"] == [[1, None], [3, 4], [5, 6]]
     assert "3 jobs" in found["understood"]
-
-
-def test_what_is_asked_of_a_solution() -> None:
-    """The words of `icdc.solve`, in an object and, as JSON, in a query."""
-    document = json.loads(json.dumps({"instance": [[1, 2], [3, 4], [5, 6]], "fixed": [[0, 1]], "busy": {"0": 2}}))
-    asked = order(document).instance.conditions
-    assert asked == Conditions(((0, 1),), busy=(2, 0))
-    words = {"fixed": '{"a": "mill"}', "busy": "[0, 4.5]", "start": "0,0,1", "stay": "2"}
-    found = read_order(Source(CSV, "text/csv", words), SETTINGS)
-    assert found.instance.conditions == Conditions(((0, 1),), busy=(0, 4.5), stay=2, before=(0, 0, 1))
-    assert found.start is None  # it is compared with, and does not keep to what is fixed
-    tour = {"instance": [[0, 2, 9], [4, 0, 6], [7, 8, 0]], "problem": "atsp", "open": True, "first": 0, "last": "2"}
-    found = order({**tour, "start": [0, 1, 2]})
-    assert found.instance.conditions == Conditions(open=True, first=0, last=2)
-    assert found.start is not None
-    assert found.instance.solution(found.start) == [0, 1, 2]
-    assert found.batch_key != found.batch_key  # sizes of its own: never in a batch with others
-    assert order({"instance": [[1, 2], [3, 4]], "problem": "flow-shop"}).instance.problem.name == "flow-shop"
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ({"fixed": "a,b"}, "'fixed' must be JSON, got 'a,b'"),
-        ({"fixed": 7}, "'fixed' must be pairs"),
-        ({"busy": {"mill": 1}}, "'busy': instance has no machine 'mill'"),
-        ({"busy": True}, "'busy' must be a mapping"),
-        ({"open": "perhaps"}, "'open' must be true or false"),
-        ({"open": True}, "'open' is for tours, and instance is a schedule"),
-        ({"first": {"a": 1}}, "'first' is for tours"),
-        ({"stay": 3}, "'stay' weighs changes against a start, and there is none; give 'start'"),
-        ({"stay": "much", "start": [0, 0, 0]}, "'stay' must be JSON"),
-        ({"stay": [3], "start": [0, 0, 0]}, "'stay': '[3]' is not a number"),
-        ({"trace": True, "busy": [1, 2]}, "'trace' shows the steps of plain instances"),
-        ({"start": [0, 0, 7], "busy": [1, 2]}, "does not keep to what is asked"),
-    ],
-)
-def test_what_cannot_be_asked(words: dict[str, Any], sentence: str) -> None:
-    with pytest.raises((InputError, UsageError), match=re.escape(sentence)):
-        order({"instance": [[1, 2], [3, 4], [5, 6]], **words})
-
-
-def test_a_sequence_is_shown_as_it_was_given() -> None:
-    shown = read(Source(b"5,6\n0,x\n3,0\n", "text/csv", {"problem": "setups"}), SETTINGS)
-    assert shown["matrix"] == [[0, None], [3, 0]]
-    assert shown["subject"] == "2 jobs on one machine"

@@ -15,7 +15,6 @@ import pytest
 
 import icdc
 from icdc.client import ServerError
-from icdc.errors import InputError, UsageError
 
 from .conftest import RunningServer, free_port
 from .test_app import assert_soon
@@ -150,33 +149,6 @@ def test_the_client_sends_forbidden_pairs(running_server: RunningServer) -> None
     answer = icdc.Client(running_server.url).solve([[1, None], [None, 1], [5, 6]], problem="pmsp")
     assert answer.solution[:2] == [0, 1]
     assert answer.objective == 6
-
-
-def test_the_client_asks_what_icdc_solve_asks(running_server: RunningServer) -> None:
-    """Paths, busy machines, changes and sequences come back in the words they were asked in."""
-    client = icdc.Client(running_server.url)
-    rng = np.random.default_rng(0)
-    tour, schedule = rng.integers(1, 99, (6, 6)), rng.integers(1, 20, (6, 3))
-    setups = [[None, 3, 9], [2, None, None], [9, 1, None]]
-    questions: list[tuple[Any, dict[str, Any]]] = [
-        (tour, {"problem": "atsp", "open": True, "fixed": {0: 3}}),
-        (tour, {"problem": "atsp", "open": True, "first": 2, "last": 0}),
-        (schedule, {"busy": {1: 25}, "fixed": [(0, 2)]}),
-        (schedule, {"start": [0, 1, 2, 0, 1, 2], "stay": 3, "busy": [1, 0, 2]}),
-        (schedule, {"problem": "flow-shop", "last": 1}),
-        (setups, {"problem": "setups", "first": 1}),
-    ]
-    for instance, asked in questions:
-        here, there = icdc.solve(instance, **asked), client.solve(instance, **asked)
-        assert (here.objective, here.cost, here.changes) == (there.objective, there.cost, there.changes)
-        assert there.instance.solution(there.choice) == there.solution
-        assert there.optimal == here.optimal
-    with pytest.raises(UsageError, match="unknown option 'weight'; what may be asked of a solution is fixed, busy"):
-        client.solve(schedule, weight=3)
-    with pytest.raises(InputError, match="'first': instance has no city 'z'"):
-        client.solve(tour, problem="atsp", first="z")
-    job = client.submit(schedule, busy=[50, 0, 0], time_limit=0.3)
-    assert job.answer().objective == 50
 
 
 def test_large_work_becomes_a_job_for_the_client_too(running_server: RunningServer) -> None:
