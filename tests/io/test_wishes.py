@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from icdc.errors import InputError
+from icdc.errors import IcdcError, InputError
 from icdc.io.wishes import read_busy, read_pairs
 
 
@@ -41,6 +43,7 @@ def test_pairs(tmp_path: Path, content: str, pairs: list[Any]) -> None:
         ("a,b\nc\n", "line 2 must have two cells, got 1"),
         ("a,b,c\n", "line 1 must have two cells, got 3"),
         ("a,\n", "line 1 has an empty cell"),
+        ('a,b\n"c,d\n', "line 2 cannot be read as a table"),
         ("position,city\n0,a\n", "this is a whole solution; fixed steps are pairs"),
         ('[["a"]]', "entry 1 is no pair of names or numbers"),
         ('[["a", 1.5]]', "entry 1 is no pair"),
@@ -99,3 +102,20 @@ def test_what_are_no_times(tmp_path: Path, content: str, sentence: str) -> None:
         read_busy(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert sentence in str(caught.value)
+
+
+_PIECES = st.sampled_from([*'a,;\t \n"[]{}:0#', "M1", "-1", "1e999", "null"])
+
+
+@given(st.lists(_PIECES, max_size=30).map("".join) | st.text(max_size=30))
+def test_junk_is_refused_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, content: str) -> None:
+    """Whatever a file holds, it is read, or refused by a sentence that names it."""
+    path = tmp_path_factory.mktemp("junk") / "asked.txt"
+    path.write_bytes(content.encode("utf-8", "surrogatepass"))
+    for reader in (read_pairs, read_busy):
+        said = None
+        try:
+            found = reader(path)
+        except IcdcError as error:
+            found, said = None, str(error)
+        assert found or str(said).startswith(f"{path}: ")

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, visible
 from ..problems.registry import SHIPPED
 from .documents import parse_json
 from .files import decode_text, read_bytes
@@ -28,7 +28,7 @@ def read_pairs(source: str | Path) -> list[tuple[str | int, str | int]]:
     if text.lstrip()[:1] in ("[", "{"):
         return _pairs_of_json(text, name)
     pairs: list[tuple[str | int, str | int]] = []
-    for number, cells in _rows(text):
+    for number, cells in _rows(text, name):
         if len(cells) != 2:
             raise InputError(f"{name}: line {number} must have two cells, got {len(cells)}")
         if not pairs and number == 1 and {cell.lower() for cell in cells} <= _WORDS:
@@ -55,7 +55,7 @@ def read_busy(source: str | Path, decimal: str | None = None) -> dict[str | int,
         return _times_of_json(text, name)
     found: dict[str | int, Number] = {}
     listed: list[Number] = []
-    for number, cells in _rows(text):
+    for number, cells in _rows(text, name):
         if len(cells) not in (1, 2) or (listed and len(cells) == 2) or (found and len(cells) == 1):
             raise InputError(f"{name}: line {number} must have a machine and a time, as the others")
         if number == 1 and cells[-1].lower() in _TIMES:
@@ -83,13 +83,20 @@ def _text(source: str | Path) -> tuple[str, str]:
     return name, text
 
 
-def _rows(text: str) -> list[tuple[int, list[str]]]:
+def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
     """Return the lines that have anything in them, numbered from 1, as cells."""
     lines = text.splitlines()
     separator = next((mark for mark in ("\t", ";", ",") if any(mark in line for line in lines)), " ")
-    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
-    cut = csv.reader([line for _, line in numbered], delimiter=separator, skipinitialspace=True)
-    return [(number, [cell.strip() for cell in cells]) for (number, _), cells in zip(numbered, cut, strict=False)]
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            cells = next(csv.reader([line.strip(" ")], delimiter=separator, skipinitialspace=True, strict=True))
+        except csv.Error as error:
+            raise InputError(f"{name}: line {number} cannot be read as a table ({visible(str(error))})") from None
+        found.append((number, [cell.strip() for cell in cells]))
+    return found
 
 
 def _document(text: str, name: str) -> Any:
