@@ -12,7 +12,7 @@ import json
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from .errors import IcdcError, InfeasibleError, InputError, MissingExtraError, UsageError
 from .io import instances_from
+from .problems.conditions import Conditions
 from .problems.contract import Problem
 from .problems.instance import Instance
 from .problems.registry import get_problem, problem_path
-from .problems.wishes import Wishes, posed
 from .solving.answer import Answer
 from .solving.verify import Verdict
 
@@ -108,7 +108,7 @@ class Client:
 
         wishes : what is asked of the solution: fixed, stay, open, first, last, busy.
         """
-        one = _asked(_one(instance, problem), wishes, start)
+        one = _one(instance, problem)
         words = _words(model, solver, samples, seed, time_limit, start, steps, refine) | _as_json(wishes)
         found = self._json("POST", "/v1/solve", _document(one, words))
         if "state" in found:  # it takes longer, and has become a job
@@ -131,7 +131,7 @@ class Client:
         **wishes: Any,
     ) -> RemoteJob:
         """Begin a job that goes on without this client; the parameters are those of `solve`."""
-        one = _asked(_one(instance, problem), wishes, start)
+        one = _one(instance, problem)
         words = _words(model, solver, samples, seed, time_limit, start, steps, refine) | _as_json(wishes)
         return RemoteJob(self, self._json("POST", "/v1/jobs", _document(one, words))["id"], one)
 
@@ -150,6 +150,8 @@ class Client:
             raise _error(job.get("error") or {"detail": "the job was cancelled before it had an answer", "status": 409})
         if not found["feasible"]:
             raise InfeasibleError(found.get("reason") or "no feasible solution was found")
+        if "conditions" in found:
+            instance = replace(instance, conditions=Conditions.from_dict(found["conditions"]))
         choice = instance.choice(found["solution"])
         verdict = Verdict(True, found["objective"], found["bound"])
         return Answer(
@@ -234,16 +236,6 @@ def _one(value: Any, problem: str | Problem | None) -> Instance:
     if len(found) != 1:
         raise UsageError(f"a request holds one instance, this holds {len(found)}; send them one by one")
     return found[0]
-
-
-def _asked(instance: Instance, wishes: Mapping[str, Any], start: Sequence[int] | None) -> Instance:
-    """Return an instance with what is asked of its solution, checked as the server does it."""
-    known = [entry.name for entry in fields(Wishes) if entry.name != "words"]
-    for word in wishes:
-        if word not in known:
-            raise UsageError(f"unknown option '{word}'; what may be asked of a solution is {', '.join(known)}")
-    given = None if start is None else [int(item) for item in start]
-    return posed(instance, Wishes(**wishes), None if given is None else lambda one: one.choice(given))[0]
 
 
 def _as_json(wishes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What is solved is what was asked: every restatement against all solutions of tiny instances, counted out by hand."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise, permutations, product
@@ -383,6 +384,8 @@ def test_words() -> None:
         "fixed": [[0, 1]], "open": True, "first": 2, "last": 0, "stay": 3, "before": [1, 2, 2],
     }  # fmt: skip
     assert Conditions(first=0, busy=(0, 1)).as_dict() == {"first": 0, "busy": [0, 1]}
+    for one in (asked, Conditions(), Conditions(first=0, busy=(0, 1.5))):
+        assert Conditions.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
 
 def test_pictures_show_what_was_asked() -> None:

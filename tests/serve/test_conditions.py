@@ -89,9 +89,13 @@ def test_the_client_asks_what_icdc_solve_asks(running_server: RunningServer) -> 
         assert (here.objective, here.cost, here.changes) == (there.objective, there.cost, there.changes)
         assert there.instance.solution(there.choice) == there.solution
         assert there.optimal == here.optimal
-    with pytest.raises(UsageError, match="unknown option 'weight'; what may be asked of a solution is fixed, busy"):
+    with pytest.raises(UsageError, match="unknown option 'weight'; a request may say"):
         client.solve(schedule, weight=3)
     with pytest.raises(InputError, match="'first': instance has no city 'z'"):
         client.solve(tour, problem="atsp", first="z")
     job = client.submit(schedule, busy=[50, 0, 0], time_limit=0.3)
     assert job.answer().objective == 50
+    path = client.submit(tour, problem="atsp", open=True)
+    again = client.job(path.id, tour, problem="atsp").answer()  # which was not told what was asked
+    assert again.instance.conditions == Conditions(open=True)
+    assert again == path.answer()

@@ -3,8 +3,9 @@
 Whoever asks uses names, and `wishes` turns them into these; `restating` puts them to solvers that know only a matrix.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 Number = int | float
 
@@ -44,3 +45,10 @@ class Conditions:
         if self.before is not None:
             found["before"] = list(self.before)
         return found
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Read what `as_dict` writes."""
+        lists = {name: tuple(found[name]) for name in ("busy", "before") if name in found}
+        pairs = tuple((int(row), int(column)) for row, column in found.get("fixed", ()))
+        return cls(**{**found, **lists, "fixed": pairs})
