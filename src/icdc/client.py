@@ -11,8 +11,8 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from .errors import IcdcError, InfeasibleError, InputError, MissingExtraError, UsageError
 from .io import instances_from
+from .problems.conditions import Conditions, Number
 from .problems.contract import Problem
 from .problems.instance import Instance
 from .problems.registry import get_problem, problem_path
+from .problems.wishes import Item
 from .solving.answer import Answer
 from .solving.verify import Verdict
 
@@ -41,6 +43,7 @@ class Words(TypedDict, total=False):
     seed : of all random numbers.
     time_limit : seconds to search.
     start : a solution to begin with.
+    fixed, stay, open, first, last, busy : what is asked of the solution beyond the matrix.
     """
 
     model: str | None
@@ -51,6 +54,12 @@ class Words(TypedDict, total=False):
     seed: int
     time_limit: float | None
     start: Sequence[int] | None
+    fixed: Mapping[Item, Item] | Iterable[Sequence[Item]] | None
+    stay: Number | None
+    open: bool
+    first: Item | None
+    last: Item | None
+    busy: Mapping[Item, Number] | Sequence[Number] | None
 
 
 class ServerError(IcdcError):
@@ -136,8 +145,10 @@ class Client:
         if found is None:
             raise _error(job.get("error") or {"detail": "the job was cancelled before it had an answer", "status": 409})
         if not found["feasible"]:
-            raise InfeasibleError("no feasible solution was found")
-        choice = instance.problem.choice(found["solution"])
+            raise InfeasibleError(found.get("reason") or "no feasible solution was found")
+        if "conditions" in found:
+            instance = replace(instance, conditions=Conditions.from_dict(found["conditions"]))
+        choice = instance.choice(found["solution"])
         verdict = Verdict(True, found["objective"], found["bound"])
         return Answer(
             instance, np.asarray(choice), verdict, found["samples"], found["seconds"], found["seed"], found["solver"],
@@ -223,18 +234,31 @@ def _one(value: Any, problem: str | Problem | None) -> Instance:
     return found[0]
 
 
-def _document(instance: Instance, words: Words) -> dict[str, Any]:
-    """Return an instance and the words of a request as the server reads them."""
+def _said(words: Words) -> dict[str, Any]:
+    """Return the words of a request as JSON holds them; pairs as lists, since their items may be numbers."""
     unknown = [word for word in words if word not in Words.__annotations__]
     if unknown:
         raise TypeError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
     said: dict[str, Any] = {word: value for word, value in words.items() if value is not None}
     if "start" in said:
         said["start"] = [int(item) for item in said["start"]]  # also from an array
+    if "fixed" in said:
+        pairs = said["fixed"]
+        said["fixed"] = [list(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
+    if "busy" in said and not isinstance(said["busy"], Mapping):
+        said["busy"] = list(said["busy"])
+    return said
+
+
+def _document(instance: Instance, words: Words) -> dict[str, Any]:
+    """Return an instance and the words of a request as the server reads them."""
+    said = _said(words)
     path = problem_path(instance.problem)
     if ":" in path:
         raise UsageError(f"a server solves the problems that ship, not '{path}'")
     document: dict[str, Any] = {name: _with_gaps(array, instance) for name, array in instance.arrays.items()}
+    if instance.forbidden is not None and all(a.shape != instance.forbidden.shape for a in instance.arrays.values()):
+        document["forbidden"] = instance.forbidden.tolist()
     if instance.rows is not None:
         document["rows"] = list(instance.rows)
     if instance.columns is not None and not instance.problem.feature_sizes.same_items:

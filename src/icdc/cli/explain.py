@@ -23,13 +23,19 @@ class Asked:
 
 def explained(job: "Job", asked: Asked) -> list[str]:
     """Return lines about a job: its instances as they were understood, the solver, the model and the effort."""
-    problem, plan = job.problem, job.plan
-    size = problem.size(job.instances[0].batch())
-    lines = [f"read: {_names(job)}, {problem.describe_size(size)} ({problem.name}), {_numbers(job)}"]
-    if job.instances[0].rows is not None:
-        lines[0] += f"; rows are named, the first '{job.instances[0].rows[0]}'"
-    if job.instances[0].columns is not None:
-        lines[0] += f"; columns are named, the first '{job.instances[0].columns[0]}'"
+    from ..problems.restating import in_words
+    from ..solving.answer import subject
+
+    plan, first = job.plan, job.meant[0]
+    lines = [f"read: {_names(job)}, {subject(first)} ({first.problem.name}), {_numbers(job)}"]
+    if first.rows is not None:
+        lines[0] += f"; rows are named, the first '{first.rows[0]}'"
+    if first.columns is not None:
+        lines[0] += f"; columns are named, the first '{first.columns[0]}'"
+    if (words := in_words(first)) is not None:
+        lines.append(f"asked for: {words}")
+    if job.instances[0] is not first:
+        lines.append(f"solved as: {_plainly(job)}")
     why = "asked for" if asked.solver else "the default"
     tries = "1 sample" if plan.samples == 1 else f"{plan.samples} samples"
     lines.append(f"solver: {plan.solver.name} ({why}), {tries}, seed {plan.seed}, device {plan.solver.runs_on}")
@@ -38,6 +44,17 @@ def explained(job: "Job", asked: Asked) -> list[str]:
     elif (words := _network(job)) is not None:
         lines.append(words)
     return lines
+
+
+def _plainly(job: "Job") -> str:
+    """Say which plain instance solvers are given, where it is another one."""
+    from ..problems.text import counted
+    from ..solving.answer import subject
+
+    solved = job.instances[0]
+    count = 0 if solved.forbidden is None else int(solved.forbidden.sum())
+    pairs = f", {counted(count, ('forbidden pair', 'forbidden pairs'))}" if count else ""
+    return f"{subject(solved)} ({solved.problem.name}){pairs}"
 
 
 def _network(job: "Job") -> str | None:
@@ -62,7 +79,7 @@ def _names(job: "Job") -> str:
 
 
 def _numbers(job: "Job") -> str:
-    return "whole numbers" if job.instances[0].integral else "real numbers"
+    return "whole numbers" if job.meant[0].integral else "real numbers"
 
 
 def _why_this_model(name: str, asked: str | None) -> str:

@@ -9,7 +9,7 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from ..problems.contract import Problem
 
-HELP = "A name such as pmsp or atsp, or module:Class; needed where the file leaves it open."
+HELP = "pmsp, atsp, navigation, setups, flow-shop, or module:Class; needed where the file leaves it open."
 
 
 def find_problem(name: str) -> "Problem":

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from .. import options as check
 from ..errors import InfeasibleError, InputError, UsageError
-from . import reading
+from . import reading, wishes
 from .explain import Asked
 from .problems import HELP, find_problem, look_here
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..plots import Recorder
     from ..problems.contract import Problem
     from ..problems.instance import Instance
+    from ..problems.wishes import Wishes
     from ..solving import Answer, Solver
 
 INTERRUPTED = 130
@@ -47,6 +49,12 @@ def solve(
     ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds to spend on all instances together.")] = None,
     start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
+    fix: wishes.Fix = None,
+    stay: wishes.Stay = None,
+    open_path: wishes.Open = False,
+    first: wishes.First = None,
+    last: wishes.Last = None,
+    busy: wishes.Busy = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda; by default what suits the solver.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
@@ -89,6 +97,9 @@ def solve(
     for path in [*files, *([] if start is None else [start])]:
         if path != "-" and not Path(path).exists():
             raise InputError(f"{path}: no such file")
+    wishes.check_files(fix, busy, [*files, *([] if start is None else [start])])
+    if stay is not None and start is None:
+        raise UsageError("--stay weighs changes against a start, and there is none; give --start FILE")
     _check_outputs(out, plot, resume)
 
     from ..io import read_instances
@@ -108,18 +119,19 @@ def solve(
     )
     read = reading.read_options(labels, comments, decimal, id_column, metric, sheet, cells, forbidden)
     instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
-    if recorder is not None and len(instances) != 1:
-        raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
+    wanted = wishes.read_wishes(fix, stay, open_path, first, last, busy, decimal)
+    _check_animation(plot, recorder, instances, bool(wanted))
+    asked_for, starts = _posed(instances, wanted, start)
     file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
     watch = Watch(total=count, explain=Asked(solver != DEFAULT, model) if explain else None)
     answers = solve_instances(
-        instances,
+        asked_for,
         chosen,
         samples=samples,
         seed=seed,
         time_limit=time_limit,
-        starts=None if start is None else _read_starts(start, instances),
+        starts=starts,
         observer=watch,
         cluster=cluster,
         file=file,
@@ -178,19 +190,42 @@ def _problem_of(model: str | None) -> "Problem | None":
     return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
 
 
-def _read_starts(source: str, instances: "list[Instance]") -> "list[NDArray[np.int64]]":
-    """Return the solution that --start has for every instance, refusing infeasible ones."""
-    from ..io import read_solution
-    from ..solving.verify import permitted, verify
+def _posed(
+    instances: "list[Instance]", wanted: "Wishes", source: str | None
+) -> "tuple[list[Instance], list[NDArray[np.int64] | None] | None]":
+    """Return the instances with what is asked of them, and the solution that --start has for each."""
+    from ..problems.wishes import posed
 
-    starts = []
-    for instance in instances:
-        choice = read_solution(source, instance)
-        (verdict,) = verify(instance.problem, instance.batch(), choice[None])
-        if not permitted(verdict, instance, choice).feasible:
-            raise InputError(f"{source}: the solution is infeasible for {instance.name}")
-        starts.append(choice)
-    return starts
+    found = [posed(one, wanted, None if source is None else partial(_read_start, source)) for one in instances]
+    return [instance for instance, _ in found], None if source is None else [start for _, start in found]
+
+
+def _read_start(source: str, instance: "Instance") -> "NDArray[np.int64]":
+    """Return the solution that a file has for an instance, refusing an infeasible one."""
+    from ..io import read_solution
+    from ..solving.verify import verdict_on
+
+    choice = read_solution(source, instance)
+    # what is asked beyond the matrix is checked together with the rest of it
+    plain = instance.conditions is None and not instance.problem.restated
+    if plain and not verdict_on(instance, choice).feasible:
+        raise InputError(f"{source}: the solution is infeasible for {instance.name}")
+    return choice
+
+
+def _check_animation(
+    plot: Path | None, recorder: "Recorder | None", instances: "list[Instance]", conditions: bool
+) -> None:
+    """Refuse to animate what is not the denoising of one plain instance."""
+    if recorder is None:
+        return
+    if len(instances) != 1:
+        raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
+    if conditions:
+        options = "--fix, --stay, --open, --first, --last and --busy"
+        raise UsageError(f"--plot {plot}: an animation shows a plain instance; leave out {options}")
+    if instances[0].problem.restated:
+        raise UsageError(f"--plot {plot}: a '{instances[0].problem.name}' cannot be animated; write .png instead")
 
 
 def _check_outputs(out: Path | None, plot: Path | None, resume: bool) -> None:

@@ -45,7 +45,8 @@ class Watch(Observer):
         for line in [] if self._explain is None else explained(job, self._explain):
             self.note(line)
         single = len(job.instances) == 1
-        self._words = visible(job.instances[0].name) if single else f"{len(job.instances)} × {job.problem.name}"
+        first = job.meant[0]
+        self._words = visible(first.name) if single else f"{len(job.instances)} × {first.problem.name}"
         self._bound = float(bound[0]) if single and np.isfinite(bound[0]) else None
 
     def improved(self, improvement: Improvement) -> None:

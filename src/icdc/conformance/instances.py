@@ -108,6 +108,8 @@ class InstanceChecks:
         column = row if same else rng.permutation(self.columns)
         if self.rows == self.columns and not same:
             return  # an array's axes cannot be told apart at this size
+        if self.problem.named(self.size) != (self.rows, self.columns):
+            return  # no array has the rows that only solutions have
         moved = {name: self._permuted(array, row, column) for name, array in self.arrays.items()}
         place = np.argsort(column)
         choice = self.every[:, :, torch.from_numpy(row)]

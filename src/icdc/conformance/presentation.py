@@ -81,7 +81,7 @@ class PresentationChecks(SearchChecks):
                 path = Path(folder) / f"solution{ending}"
                 instance, choice = self._instance(index, named), self.solutions[index][-1].numpy()
                 items = self.problem.solution(choice)
-                if self.problem.solution_is_tour and sorted(items) != list(range(self.rows)):
+                if self.problem.solution_is_tour and sorted(items) != list(range(self.problem.named(self.size)[0])):
                     raise Wrong(f"{items} does not list every item once, as solution_is_tour says")
                 write_solution(path, instance, choice)
                 try:
@@ -93,8 +93,9 @@ class PresentationChecks(SearchChecks):
 
     def _instance(self, index: int, named: bool) -> Instance:
         """Return one of the instances, with or without names of its items."""
-        rows = tuple(f"r{row}" for row in range(self.rows)) if named else None
-        columns = tuple(f"c{column}" for column in range(self.columns)) if named else None
+        row_count, column_count = self.problem.named(self.size)
+        rows = tuple(f"r{row}" for row in range(row_count)) if named else None
+        columns = tuple(f"c{column}" for column in range(column_count)) if named else None
         if self.problem.feature_sizes.same_items:
             rows = columns
         arrays = {name: array[index] for name, array in self.arrays.items()}

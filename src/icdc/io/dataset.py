@@ -17,14 +17,18 @@ from ..errors import InputError
 from ..problems import matrices
 from ..problems.contract import Arrays, Problem, Size
 from ..problems.families import sample_family
-from ..problems.registry import BUILT_IN, problem_of_file, problem_path
+from ..problems.registry import BUILT_IN, SHIPPED, problem_of_file, problem_path
 from .archives import load_arrays
 from .files import read_bytes, replacing
 from .raw import BARE, RawInstance
 
 # beside the problem's arrays, a dataset may hold these
 _ABOUT = frozenset(["problem", "reference", "proven", "choice", "name", "seed", "drawn"])
-_AXES = {BARE: 2} | {name: cls.axes.get(name, 2) for cls in BUILT_IN.values() for name in cls.arrays}
+_AXES = {BARE: 2} | {
+    name: cls.axes.get(name, 2)
+    for cls in (*SHIPPED.values(), *BUILT_IN.values())  # the last word on a name is that of a problem with models
+    for name in cls.arrays
+}
 """How many axes the arrays of one instance have, for the problems that ship."""
 
 

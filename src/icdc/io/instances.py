@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.contract import Problem
+from ..problems.contract import Given, Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.instance import Instance, Names
 from ..problems.matrices import LARGEST_INTEGER
@@ -72,6 +72,11 @@ def instances_of(
 def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions = DEFAULTS) -> Instance:
     """Decide which problem an instance is of, and check it."""
     problem = _problem_of(raw, problem)
+    try:
+        given = problem.completed(Given(raw.arrays, raw.forbidden, raw.rows, raw.columns, raw.notes))
+    except InputError as error:
+        raise InputError(f"{raw.name}: {error}") from None
+    raw = replace(raw, **given._asdict())
     if BARE in raw.arrays and len(problem.arrays) > 1:
         needed = ", ".join(f"'{name}'" for name in problem.arrays)
         raise InputError(f"{raw.name}: the problem '{problem.name}' needs the arrays {needed}, not one matrix")
@@ -96,7 +101,8 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
     except InputError as error:
         hint = f"; {HINT}" if "not finite" in str(error) else ""
         raise InputError(f"{raw.name}: {error}{hint}") from None
-    rows, columns = _names(raw, problem, shape)
+    named = problem.named(problem.size(checked))
+    rows, columns = _names(raw, problem, named)
     return Instance(
         raw.name,
         problem,
@@ -105,7 +111,7 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
         columns,
         _coordinates(raw, problem, shape[0]),
         forbidden,
-        "; ".join([_sizes(problem, shape), *raw.notes, *notes]),
+        "; ".join([_sizes(problem, named), *raw.notes, *notes]),
     )
 
 

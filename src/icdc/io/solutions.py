@@ -47,15 +47,18 @@ def read_solution(source: str | Path, instance: Instance) -> NDArray[np.int64]:
 def choice_of(items: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     """Return the choice (rows,) of a solution as people write it, checked for length and range."""
     problem = instance.problem
-    rows, columns = problem.shape(problem.size(instance.batch()))
+    size = problem.size(instance.batch())
+    rows, columns = problem.named(size)
+    columns = rows if problem.solution_is_tour else columns
     if len(items) != rows:
         raise InputError(f"the solution has {len(items)} entries where the instance needs {rows}")
     for place, item in enumerate(items, 1):
         if not 0 <= item < columns:
             raise InputError(f"entry {place} of the solution is {item}; it must be from 0 to {columns - 1}")
-    choice = problem.choice([int(item) for item in items])
-    if choice.shape != (rows,):
-        raise InputError(f"the solution makes {choice.size} choices where the instance needs {rows}")
+    choice = instance.choice([int(item) for item in items])
+    needed = problem.shape(size)[0]
+    if choice.shape != (needed,):
+        raise InputError(f"the solution makes {choice.size} choices where the instance needs {needed}")
     return choice
 
 
@@ -68,13 +71,13 @@ def write_solution(path: str | Path, instance: Instance, choice: NDArray[np.int6
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(f"{path}: a solution is written as {', '.join(ENDINGS)}, not '{ending}'")
-    items = instance.problem.solution(choice)
+    items = instance.solution(choice)
     if ending == ".tour":
         if not instance.problem.solution_is_tour:
             raise UsageError(f"{path}: a '{instance.problem.name}' solution is not a tour; write .csv instead")
         content = format_tour(items, path.stem)
     elif ending == ".csv":
-        content = _table(items, instance)
+        content = _table(items, instance, choice)
     elif ending == ".json":
         content = json.dumps(items) + "\n"
     else:
@@ -82,16 +85,31 @@ def write_solution(path: str | Path, instance: Instance, choice: NDArray[np.int6
     write_atomically(path, content)
 
 
-def _table(items: list[int], instance: Instance) -> str:
-    """Write a line for each entry of a solution: its position or its row, and its column."""
+def _table(items: list[int], instance: Instance, choice: NDArray[np.int64]) -> str:
+    """Write a line for each entry of a solution: its position or its row, its column, and when it is done."""
     places = [str(place) for place in range(len(items))]
     if not instance.problem.solution_is_tour:
         places = instance.row_labels(range(len(items)))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(instance.problem.solution_header())
-    writer.writerows(zip(places, instance.column_labels(items), strict=True))
+    header, times = _times(instance, choice)
+    writer.writerow([*instance.problem.solution_header(), *header])
+    writer.writerows(zip(places, instance.item_labels(items), *times, strict=True))
     return buffer.getvalue()
+
+
+def _times(instance: Instance, choice: NDArray[np.int64]) -> tuple[list[str], list[list[Any]]]:
+    """Return the columns of a table that say when things are done; one for each machine where they differ there."""
+    header: list[str] = []
+    columns: list[list[Any]] = []
+    for word, values in instance.problem.timetable(instance, choice).items():
+        if isinstance(values[0], list):
+            header += [f"{word} {label}" for label in instance.column_labels(range(len(values[0])))]
+            columns += [list(column) for column in zip(*values, strict=True)]
+        else:
+            header.append(word)
+            columns.append(values)
+    return header, columns
 
 
 def _items(text: str, name: str, instance: Instance) -> list[int]:
@@ -107,22 +125,25 @@ def _items(text: str, name: str, instance: Instance) -> list[int]:
     if not lines:
         raise InputError(f"{name}: the file is empty")
     header = tuple(cell.strip() for cell in lines[0].split(","))
-    if header in {problem.solution_header() for problem in (instance.problem, *(cls() for cls in BUILT_IN.values()))}:
-        return _items_of_table(lines[1:], name, instance)
+    known = {problem.solution_header() for problem in (instance.problem, *(cls() for cls in BUILT_IN.values()))}
+    # a table of a sequence says beside each job when it is done
+    if header in known or (len(header) > 2 and header[:2] == instance.problem.solution_header()):
+        return _items_of_table(lines[1:], name, instance, len(header))
     separator = next((s for s in ("\t", ";", ",") if any(s in line for line in lines)), None)
     cells = [cell.strip() for line in lines for cell in line.split(separator)]
-    return _numbers([cell for cell in cells if cell], instance.columns, name)
+    return _numbers([cell for cell in cells if cell], instance.items, name)
 
 
-def _items_of_table(lines: list[str], name: str, instance: Instance) -> list[int]:
+def _items_of_table(lines: list[str], name: str, instance: Instance, width: int) -> list[int]:
     """Read what `_table` writes, in any order of its lines."""
     problem = instance.problem
     pairs = list(csv.reader(lines))
     for line, pair in enumerate(pairs, 2):
-        if len(pair) != 2:
-            raise InputError(f"{name}: line {line} must have two cells, got {len(pair)}")
+        if len(pair) != width:
+            wanted = "two cells" if width == 2 else f"{width} cells"
+            raise InputError(f"{name}: line {line} must have {wanted}, got {len(pair)}")
     keys = _numbers([pair[0].strip() for pair in pairs], None if problem.solution_is_tour else instance.rows, name)
-    values = _numbers([pair[1].strip() for pair in pairs], instance.columns, name)
+    values = _numbers([pair[1].strip() for pair in pairs], instance.items, name)
     if sorted(keys) != list(range(len(keys))):
         raise InputError(f"{name}: every {problem.solution_header()[0]} must be named exactly once")
     ordered = dict(zip(keys, values, strict=True))
@@ -146,7 +167,7 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
     if not isinstance(document, list):
         raise InputError(f"{name}: there is no list of items in it")
     if all(isinstance(item, str) for item in document):
-        return _numbers(document, instance.columns, name)
+        return _numbers(document, instance.items, name)
     for place, item in enumerate(document, 1):
         if isinstance(item, bool) or not isinstance(item, int):
             raise InputError(f"{name}: entry {place} of the solution is not a whole number")

@@ -6,7 +6,7 @@ a problem is `Problem.draw_solution`; files are written by `icdc.io`.
 """
 
 from .animation import Frame, Recorder, animate
-from .gantt import plot_gantt
+from .gantt import plot_bars, plot_gantt
 from .heatmap import plot_heatmap
 from .tour import plot_tour, scaled_positions
 
@@ -14,6 +14,7 @@ __all__ = [
     "Frame",
     "Recorder",
     "animate",
+    "plot_bars",
     "plot_gantt",
     "plot_heatmap",
     "plot_tour",

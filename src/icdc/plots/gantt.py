@@ -1,4 +1,4 @@
-"""Gantt chart of a schedule on parallel machines."""
+"""Gantt charts: of a schedule on parallel machines, and of anything that happens on machines."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ def plot_gantt(
     *,
     jobs: Sequence[str] | None = None,
     machines: Sequence[str] | None = None,
+    busy: Sequence[float] | None = None,
     bound: float | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -33,6 +34,7 @@ def plot_gantt(
     durations : (jobs, machines), the time of each job on each machine.
     machine_of : (jobs,), the machine of each job.
     jobs, machines : their names; numbers from 0 unless given.
+    busy : (machines,), until when each is busy with something else; hatched, before its jobs.
     bound : a lower bound on the makespan, drawn as a dotted line.
     ax : axes to draw on; new ones unless given.
     """
@@ -43,14 +45,17 @@ def plot_gantt(
     ax = axes_or_new(ax, 10.0, 1.2 + 0.55 * times.shape[1])
     taken = times[np.arange(len(chosen)), chosen]
     lost = taken - times.min(1)
-    loads = np.bincount(chosen, weights=taken, minlength=times.shape[1])
+    waits = np.zeros(times.shape[1]) if busy is None else np.asarray(busy, dtype=np.float64)
+    loads = np.bincount(chosen, weights=taken, minlength=times.shape[1]) + waits
     makespan = float(loads.max())
     longest = makespan if makespan > 0 else 1.0
     ax.set_xlim(0, longest * 1.12)
     ax.set_ylim(times.shape[1] - 0.4, -0.6)
     worst = float(lost.max())
     for machine in range(times.shape[1]):
-        begin = 0.0
+        begin = float(waits[machine])
+        if begin > 0:
+            _hatched(ax, 0.0, machine, begin, "busy")
         # jobs on their fastest machine first, so that bars of one shade lie together
         mine = sorted(np.flatnonzero(chosen == machine), key=lambda j: (lost[j], -taken[j]))
         for job in mine:
@@ -67,17 +72,62 @@ def plot_gantt(
             color=ORANGE if loads[machine] == makespan else INK,
             fontweight="bold" if loads[machine] == makespan else "normal",
         )
+    _finish(ax, makespan, bound, machine_names)
+    ax.set_xlabel("time" + ("; darker: slower than on the job's fastest machine" if worst > 0 else ""))
+    return ax
+
+
+def plot_bars(
+    bars: Sequence[tuple[int, float, float, str, bool]],
+    *,
+    machines: Sequence[str],
+    bound: float | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw what happens on machines when.
+
+    Parameters
+    ----------
+    bars : machine (from 0), begin, end, name, and whether it is work; what is not, a setup, is hatched.
+    machines : their names.
+    bound : a lower bound on the makespan, drawn as a dotted line.
+    ax : axes to draw on; new ones unless given.
+    """
+    ax = axes_or_new(ax, 10.0, 1.2 + 0.55 * len(machines))
+    makespan = float(max(end for _, _, end, _, _ in bars))
+    ax.set_xlim(0, (makespan if makespan > 0 else 1.0) * 1.05)
+    ax.set_ylim(len(machines) - 0.4, -0.6)
+    for place, (machine, begin, end, name, work) in enumerate(bars):
+        if work:
+            # neighbours are told apart by their shades
+            _bar(ax, begin, machine, end - begin, 0.15 + 0.25 * (place // len(machines) % 2), name)
+        elif end > begin:
+            _hatched(ax, begin, machine, end - begin, name)
+    _finish(ax, makespan, bound, machines)
+    ax.set_xlabel("time" + ("; hatched: setups" if not all(work for *_, work in bars) else ""))
+    return ax
+
+
+def _finish(ax: "Axes", makespan: float, bound: float | None, machines: Sequence[str]) -> None:
+    """Draw the end and the bound, name the machines, and leave out what frames have too much."""
     ax.axvline(makespan, color=ORANGE, linewidth=1.2, zorder=0)
     if bound is not None:
         ax.axvline(bound, color=INK, linewidth=1.0, linestyle=":", zorder=0)
-    ax.set_yticks(range(times.shape[1]), machine_names)
+    ax.set_yticks(range(len(machines)), list(machines))
     ax.set_ylabel("machine")
-    ax.set_xlabel("time" + ("; darker: slower than on the job's fastest machine" if worst > 0 else ""))
     ax.set_title(f"makespan {makespan:.10g}" + (f", bound {bound:.10g}" if bound is not None else ""))
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     ax.tick_params(left=False)
-    return ax
+
+
+def _hatched(ax: "Axes", begin: float, machine: int, width: float, name: str) -> None:
+    """Draw time that is no job's."""
+    ax.barh(machine, width, left=begin, height=0.8, color="white", edgecolor=FAINT, hatch="////", linewidth=0.8)
+    size = label_size(ax, width * 0.92, [name])
+    if name and size >= _SMALLEST:
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        ax.text(begin + width / 2, machine, name, ha="center", va="center", fontsize=size, color=INK, bbox=box)
 
 
 def _bar(ax: "Axes", begin: float, machine: int, width: float, share: float, name: str) -> None:

@@ -29,7 +29,7 @@ def plot_heatmap(
     Parameters
     ----------
     matrix : (rows, columns).
-    choice : (rows,), the column of each row.
+    choice : (rows,), the column of each row; −1 for a row without one.
     rows, columns : names; numbers from 0 unless given.
     order : for square matrices, an order of the items; with a tour, the solution becomes a line beside the
         diagonal.
@@ -54,7 +54,8 @@ def plot_heatmap(
     if choice is not None:
         chosen = np.asarray(choice, dtype=np.int64)
         if order is not None:
-            chosen = position[chosen[np.asarray(order, dtype=np.int64)]]
+            chosen = chosen[np.asarray(order, dtype=np.int64)]
+            chosen = np.where(chosen < 0, -1, position[chosen])
         _frames(ax, chosen, line=2.0 if max(count, width) <= 40 else 1.2)
     _ticks(ax, row_names, column_names)
     figure = ax.get_figure(root=True)
@@ -68,7 +69,7 @@ def _frames(ax: "Axes", chosen: NDArray[np.int64], line: float) -> None:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
-    cells = [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in enumerate(chosen)]
+    cells = [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in enumerate(chosen) if column >= 0]
     for color, width in ((INK, 2 * line), ("white", 1.6 * line), (ORANGE, line)):
         ax.add_collection(PatchCollection(cells, facecolor="none", edgecolor=color, linewidth=width))
 

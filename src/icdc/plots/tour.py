@@ -18,6 +18,7 @@ def plot_tour(
     coordinates: NDArray[Any] | None = None,
     distances: NDArray[Any] | None = None,
     names: Sequence[str] | None = None,
+    closed: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw a tour with an arrow for each step, dark at its beginning and light at its end.
@@ -28,6 +29,7 @@ def plot_tour(
     coordinates : (n, 2), where the cities lie. Without them they are placed by `scaled_positions`.
     distances : (n, n), from row to column; needed where there are no coordinates, and for the length.
     names : of the cities; numbers from 0 unless given.
+    closed : whether the last step leads back to the first city; otherwise the tour is a path.
     ax : axes to draw on; new ones unless given.
     """
     from matplotlib import colormaps
@@ -40,7 +42,9 @@ def plot_tour(
     labels = [str(city) for city in range(len(points))] if names is None else list(names)
     ax = axes_or_new(ax, 6.5, 6.0)
     few = len(cities) <= 40
-    for place, (here, there) in enumerate(zip(cities, np.roll(cities, -1), strict=True)):
+    steps = list(zip(cities, np.roll(cities, -1), strict=True))
+    steps = steps if closed else steps[:-1]
+    for place, (here, there) in enumerate(steps):
         color = colormaps[SEQUENTIAL](0.9 * place / max(1, len(cities) - 1))
         ax.add_patch(
             FancyArrowPatch(
@@ -68,9 +72,9 @@ def plot_tour(
     ax.scatter(first[0], first[1], s=150 if few else 40, color=ORANGE, edgecolor="white", linewidth=1.0, zorder=3)
     _name(ax, points, labels, few)
     _frame(ax, points)
-    title = f"tour of {len(cities)} cities"
+    title = f"{'tour of' if closed else 'path through'} {len(cities)} cities"
     if distances is not None:
-        length = np.asarray(distances)[cities, np.roll(cities, -1)].sum()
+        length = sum(np.asarray(distances)[here, there].item() for here, there in steps)
         title += f", length {length:.10g}"
     ax.set_title(title)
     if coordinates is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,22 @@ class Features:
         )
 
 
+class Given(NamedTuple):
+    """One instance as a file or a caller gave it, before it is checked.
+
+    arrays : by name; a matrix without a name is called "".
+    forbidden : for arrays of which some entries are marked as forbidden pairs, which; those entries hold 0.
+    rows, columns : names of the items, where there are any.
+    notes : what was understood, in a few words each.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    forbidden: dict[str, NDArray[np.bool_]] | None
+    rows: tuple[str, ...] | None
+    columns: tuple[str, ...] | None
+    notes: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class FeatureSizes:
     """The feature dimensions a network is built for; all it ever knows about a problem.
@@ -122,6 +138,7 @@ class Problem(ABC):
         changes `features` has none unless it declares them itself.
     structure : what classical solvers may take for granted (`Structure`). A subclass that changes `cost`, `mask`,
         `feasible` or `cost_matrix` has none unless it declares it itself: solvers would answer another question.
+    restated : whether instances are put to solvers as those of another problem that ships (`problems.restating`).
     families : other draws than `sample`, by name (`icdc.problems.families`); a subclass that changes `sample` has none
         unless it declares them itself.
 
@@ -142,6 +159,7 @@ class Problem(ABC):
     solution_is_tour: ClassVar[bool] = False
     priced_sizes: ClassVar[FeatureSizes | None] = None
     structure: ClassVar[Structure | None] = None
+    restated: ClassVar[bool] = False
     families: ClassVar[Mapping[str, Family]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -292,6 +310,14 @@ class Problem(ABC):
         """
         return False
 
+    def completed(self, given: Given) -> Given:
+        """Return an instance as it was given with what may be left out; raise InputError where it cannot be meant."""
+        return given
+
+    def named(self, size: Size) -> tuple[int, int]:
+        """Return how many rows and columns of an instance have names (the default: all of a solution's)."""
+        return self.shape(size)
+
     # What may be left as it is: solutions for people.
 
     def solution(self, choice: NDArray[np.int64]) -> list[int]:
@@ -313,6 +339,13 @@ class Problem(ABC):
     def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
         """Return the lines that show a choice (rows,) below the heading of an answer."""
         return wrapped("  ", " ".join(instance.column_labels(self.solution(choice))))
+
+    def timetable(self, instance: Instance, choice: NDArray[np.int64]) -> dict[str, list[Any]]:
+        """Return what else a choice (rows,) says of each entry of `solution`, by name: when it begins and ends.
+
+        The default is nothing. It stands in JSON and, entry by entry, in tables beside the solution.
+        """
+        return {}
 
     def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
         """Return a picture of a choice (rows,): by default, frames on the matrix of the instance.

@@ -22,7 +22,7 @@ _HUGE = 9999
 
 def may_forbid(problem: Problem) -> bool:
     """Tell whether instances of a problem can have forbidden pairs: solvers know it, and one matrix says all."""
-    return problem.structure is not None and len(problem.arrays) == 1
+    return problem.structure is not None and len(problem.arrays) == 1 and not problem.restated
 
 
 def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_]) -> Arrays:
@@ -33,6 +33,8 @@ def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_
     InputError
         If the problem cannot have forbidden pairs, or if numbers so large would not be exact.
     """
+    if problem.restated:  # they are put in where it is restated
+        return arrays
     if not may_forbid(problem):
         raise InputError(f"instances of '{problem.name}' cannot have forbidden pairs")
     (name,) = problem.arrays

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import visible
+from .conditions import Conditions
 from .contract import Arrays, Problem
 
 Names = tuple[str, ...]
@@ -25,6 +26,7 @@ class Instance:
     forbidden : (rows, columns) bool, the pairs that no solution may use; None where all are permitted. Entries of
         the arrays at such pairs are stand-ins that cost more than any permitted solution (`problems.forbidden`).
     understood : one line that says how the input was read.
+    conditions : what is asked of a solution beyond the matrix; None where nothing is.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Instance:
     coordinates: NDArray[np.float64] | None = None
     forbidden: NDArray[np.bool_] | None = None
     understood: str | None = None
+    conditions: Conditions | None = None
 
     def __eq__(self, other: object) -> bool:
         """Tell whether two instances are of one problem and hold the same numbers under the same names."""
@@ -53,6 +56,49 @@ class Instance:
     def integral(self) -> bool:
         """Whether every array holds integers, so that costs are exact."""
         return all(np.issubdtype(array.dtype, np.integer) for array in self.arrays.values())
+
+    def solution(self, choice: NDArray[np.int64]) -> list[int]:
+        """Write a choice (rows,) as people read it: as its problem does, and from the first item to the last.
+
+        The last city of an open path is its own successor in a choice.
+        """
+        asked = self.conditions
+        if asked is None or not self.problem.solution_is_tour or choice.min() < 0:  # without any solution
+            return self.problem.solution(choice)
+        first = asked.first
+        if asked.open:
+            last = int(np.flatnonzero(choice == np.arange(len(choice)))[0])
+            first = int(np.setdiff1d(np.arange(len(choice)), np.delete(choice, last))[0])
+            choice = choice.copy()
+            choice[last] = first
+        order = self.problem.solution(choice)
+        if len(order) < len(choice):  # a sequence, which begins where it begins
+            return order
+        if first is None and asked.last is not None:
+            first = order[(order.index(asked.last) + 1) % len(order)]
+        begin = 0 if first is None else order.index(first)
+        return order[begin:] + order[:begin]
+
+    def choice(self, solution: list[int]) -> NDArray[np.int64]:
+        """Read what `solution` writes; raise InputError if it cannot be a solution."""
+        choice = self.problem.choice(solution)
+        if self.conditions is not None and self.conditions.open:
+            choice[solution[-1]] = solution[-1]
+        return choice
+
+    @property
+    def weighs_changes(self) -> bool:
+        """Whether the objective, and so every bound on it, counts changes beside the cost."""
+        return self.conditions is not None and self.conditions.stay is not None
+
+    @property
+    def items(self) -> Names | None:
+        """The names of what stands in a solution: those of the rows for tours and sequences, else of the columns."""
+        return self.rows if self.problem.solution_is_tour else self.columns
+
+    def item_labels(self, items: Iterable[int]) -> list[str]:
+        """Return what stands in a solution by name where there are names, by number from 0 where not."""
+        return _labels(items, self.items)
 
     def row_labels(self, items: Iterable[int]) -> list[str]:
         """Return rows by name where they have names, by number from 0 where not."""

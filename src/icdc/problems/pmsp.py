@@ -144,24 +144,31 @@ class Pmsp(Problem):
         return f"{counted(size[0], self.row_words)} on {counted(size[1], self.column_words)}"
 
     def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
-        """Return a line for each machine: its load, as a number and a bar, and its jobs."""
+        """Return a line for each machine: its load, as a number and a bar, and its jobs.
+
+        The time for which a machine is busy with something else counts, and is shown as such: a light bar.
+        """
         durations = instance.arrays["durations"]
+        busy = _busy(instance)
         machines = instance.column_labels(range(durations.shape[1]))
         jobs = [np.flatnonzero(choice == machine) for machine in range(len(machines))]
         # Python's own integers: sums of narrow dtypes must not wrap
-        loads = [sum(durations[mine, machine].tolist()) for machine, mine in enumerate(jobs)]
+        loads = [sum(durations[mine, machine].tolist()) + busy[machine] for machine, mine in enumerate(jobs)]
         longest = max(loads)
         width = max(map(len, machines))
         load_width = max(len(number(load)) for load in loads)
         lines = []
-        for name, load, mine in zip(machines, loads, jobs, strict=True):
-            bar = "█" * round(_BAR * load / longest) if longest else ""
+        for name, load, taken, mine in zip(machines, loads, busy, jobs, strict=True):
+            full = round(_BAR * load / longest) if longest else 0
+            light = round(_BAR * taken / longest) if longest else 0
+            bar = "░" * light + "█" * (full - light)
             prefix = f"  {self.column_words[0]} {name:<{width}}  {number(load):>{load_width}}  {bar:<{_BAR}}  "
-            lines += wrapped(prefix, " ".join(instance.row_labels(mine.tolist())) or "–")
+            words = [f"(busy until {number(taken)})"] if taken else []
+            lines += wrapped(prefix, " ".join([*words, *(instance.row_labels(mine.tolist()) or ["–"])]))
         return lines
 
     def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
-        """Draw a Gantt chart."""
+        """Draw a Gantt chart, with the bound where it is one on the makespan."""
         from matplotlib.figure import Figure
 
         from ..plots import plot_gantt
@@ -169,7 +176,9 @@ class Pmsp(Problem):
         durations = instance.arrays["durations"]
         figure = Figure(figsize=(11.0, 1.4 + 0.55 * durations.shape[1]), layout="constrained")
         ax = figure.subplots()
-        plot_gantt(durations, choice, jobs=instance.rows, machines=instance.columns, bound=bound, ax=ax)
+        busy = _busy(instance)
+        bound = None if instance.weighs_changes else bound
+        plot_gantt(durations, choice, jobs=instance.rows, machines=instance.columns, busy=busy, bound=bound, ax=ax)
         return figure
 
     def features(self, instances: Instances) -> Features:
@@ -192,6 +201,12 @@ class Pmsp(Problem):
             return Features(schedule_channels(instances["durations"]))
         relations, chosen = schedule_candidates(instances["durations"], candidates)
         return Features(relations, candidates=chosen)
+
+
+def _busy(instance: Instance) -> tuple[int | float, ...]:
+    """Return until when each machine is busy with something else."""
+    asked = None if instance.conditions is None else instance.conditions.busy
+    return (0,) * instance.arrays["durations"].shape[1] if asked is None else asked
 
 
 def balanced_assignment(durations: Tensor, temperature: float, rounds: int = 30) -> Tensor:

@@ -8,8 +8,13 @@ from .atsp import Atsp
 from .contract import Problem
 from .navigation import Navigation
 from .pmsp import Pmsp
+from .sequencing import FlowShop, Setups
 
 BUILT_IN: dict[str, type[Problem]] = {problem.name: problem for problem in (Atsp, Pmsp, Navigation)}
+"""Those that have models, and whose instances may be recognised as such."""
+
+SHIPPED: dict[str, type[Problem]] = BUILT_IN | {problem.name: problem for problem in (FlowShop, Setups)}
+"""All that have a name."""
 
 
 T = TypeVar("T")
@@ -31,10 +36,10 @@ def import_class(path: str, base: type[T], what: str) -> type[T]:
 
 def get_problem(name: str) -> Problem:
     """Return a problem by its name, or by `module:Class` for one of your own."""
-    if name in BUILT_IN:
-        return BUILT_IN[name]()
+    if name in SHIPPED:
+        return SHIPPED[name]()
     if ":" not in name:
-        raise UsageError(f"unknown problem '{name}'; choose {', '.join(BUILT_IN)}, or module:Class for your own")
+        raise UsageError(f"unknown problem '{name}'; choose {', '.join(SHIPPED)}, or module:Class for your own")
     return import_class(name, Problem, "problem")()  # type: ignore[type-abstract]
 
 
@@ -46,7 +51,7 @@ def problems_of_matrix(shape: tuple[int, ...], same_items: bool = False) -> list
 def problem_path(problem: Problem) -> str:
     """Return the name under which `get_problem` finds this problem again."""
     cls = type(problem)
-    return cls.name if BUILT_IN.get(cls.name) is cls else f"{cls.__module__}:{cls.__qualname__}"
+    return cls.name if SHIPPED.get(cls.name) is cls else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def is_named(problem: Problem, name: str) -> bool:
@@ -64,7 +69,7 @@ def problem_of_file(name: str, given: Problem | None, source: str) -> Problem:
         if not is_named(given, name):
             raise UsageError(f"{source} is for {name!r}, not for '{problem_path(given)}'")
         return given
-    if name in BUILT_IN:
+    if name in SHIPPED:
         return get_problem(name)
     raise InputError(
         f"{source} is for the problem {name!r}, which does not ship, and a file does not decide what is imported; "

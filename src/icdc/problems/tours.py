@@ -31,7 +31,7 @@ _VARIETY = 0.3
 class TourProblem(Problem):
     """Rows and columns are the same cities; row i chooses the city that follows i."""
 
-    size_names = ("cities",)
+    size_names: ClassVar[tuple[str, ...]] = ("cities",)
     rule = HamiltonianCycle()
     objective = "length"
     row_words = column_words = ("city", "cities")
@@ -124,9 +124,10 @@ class TourProblem(Problem):
         return f"tour of {size[0]} {self.row_words[1]}"
 
     def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
-        """Return the tour in visiting order, back to where it begins."""
-        tour = self.solution(choice)
-        return wrapped("  ", " → ".join(instance.row_labels([*tour, tour[0]])))
+        """Return the tour in visiting order, back to where it begins unless it is open."""
+        tour = instance.solution(choice)
+        back = [] if _is_open(instance) else [tour[0]]
+        return wrapped("  ", " → ".join(instance.row_labels([*tour, *back])))
 
     def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
         """Draw the tour on its map, beside the matrix in the order of the tour."""
@@ -136,14 +137,20 @@ class TourProblem(Problem):
 
         figure = Figure(figsize=(12.0, 5.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        matrix, names, tour = self.cost_matrix(instance.batch())[0], instance.rows, self.solution(choice)
+        matrix, names, tour = self.cost_matrix(instance.batch())[0], instance.rows, instance.solution(choice)
         if instance.forbidden is not None:  # left blank in the matrix, far apart on the map
             matrix = np.where(instance.forbidden, np.nan, matrix)
         near = np.where(np.isnan(matrix), np.nanmax(matrix), matrix)
-        plot_tour(tour, coordinates=instance.coordinates, distances=near, names=names, ax=left)
-        plot_heatmap(matrix, choice, rows=names, columns=names, order=tour, ignore_diagonal=True, ax=right)
+        closed = not _is_open(instance)
+        plot_tour(tour, coordinates=instance.coordinates, distances=near, names=names, closed=closed, ax=left)
+        steps = np.where(choice == np.arange(len(choice)), -1, choice)  # the end of a path has no successor
+        plot_heatmap(matrix, steps, rows=names, columns=names, order=tour, ignore_diagonal=True, ax=right)
         right.set_title(f"cost of every step, {self.row_words[1]} in the order of the tour")
         return figure
+
+
+def _is_open(instance: Instance) -> bool:
+    return instance.conditions is not None and instance.conditions.open
 
 
 def random_tmat(count: int, cities: int, rng: np.random.Generator) -> NDArray[np.int32]:

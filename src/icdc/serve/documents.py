@@ -16,12 +16,28 @@ _WORDS: dict[str, Any] = {
     "time_limit": ({"type": "number", "exclusiveMinimum": 0}, "Seconds to search."),
     "seed": ({"type": "integer", "minimum": 0, "default": 0}, "Seed of all random numbers."),
     "trace": ({"type": "boolean", "default": False}, "Whether events show the steps of the network."),
+    "open": ({"type": "boolean", "default": False}, "A tour need not return to where it began."),
+    "first": ({"type": "string"}, "The first city or job, by name or number from 0."),
+    "last": ({"type": "string"}, "The last city or job, by name or number from 0."),
+    "stay": ({"type": "number", "minimum": 0}, "What each change of the start weighs."),
 }
+_PAIRS = (
+    {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}}},
+    "Pairs to keep, by name or number: a job and its machine, a city and the one after it; also an object. "
+    "In a query, as JSON.",
+)
+_BUSY = (
+    {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+    "Until when machines are busy, by name or number; also a list with a time for each. In a query, as JSON.",
+)
 _START = {"type": "array", "items": {"type": "integer"}, "description": "A solution to begin with."}
+
+_ASKED = {"fixed": _PAIRS, "busy": _BUSY}
+_IN_QUERY = _WORDS | {name: ({"type": "string"}, about) for name, (_, about) in _ASKED.items()}
 
 REQUEST_QUERY: list[dict[str, Any]] = [
     {"name": name, "in": "query", "required": False, "schema": schema, "description": about}
-    for name, (schema, about) in _WORDS.items()
+    for name, (schema, about) in _IN_QUERY.items()
 ]
 """The words of `icdc solve` as parameters of a request whose body is a file."""
 
@@ -32,6 +48,7 @@ _ENVELOPE = {
         "instance": {"description": "A matrix, an object with named arrays, or the text of a CSV or TSPLIB file."},
         **{name: schema | {"description": about} for name, (schema, about) in _WORDS.items()},
         "start": _START,
+        **{name: schema | {"description": about} for name, (schema, about) in _ASKED.items()},
     },
 }
 
@@ -60,6 +77,10 @@ _ANSWER = {
         "objective": _NUMBER,
         "solution": {"type": "array", "items": {"type": "integer"}},
         "feasible": {"type": "boolean"},
+        "conditions": {"type": "object", "description": "What was asked beyond the matrix, in numbers from 0."},
+        "cost": _NUMBER | {"description": "Where changes weigh something, what the solution costs without that."},
+        "changes": {"type": "integer", "description": "New steps, or jobs moved, where changes weigh something."},
+        "timetable": {"type": "object", "description": "When each job of a sequence begins and ends."},
         "bound": _NUMBER,
         "gap": _NUMBER,
         "samples": {"type": "integer"},

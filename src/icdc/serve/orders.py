@@ -6,6 +6,7 @@ A request never reaches the file system and never names code: solvers and models
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,7 +18,8 @@ from ..io import instances_of
 from ..models.catalogue import available
 from ..problems.contract import Problem
 from ..problems.instance import Instance
-from ..problems.registry import BUILT_IN, get_problem
+from ..problems.registry import SHIPPED, get_problem
+from ..problems.wishes import Wishes, posed
 from ..solving.registry import SOLVERS, options_of
 from .limits import Settings
 from .sizes import check_size, too_many
@@ -34,8 +36,14 @@ KINDS = {
 }
 """Kinds of content that are read, each with the ending such a file has."""
 
-WORDS = ("problem", "name", "solver", "model", "samples", "steps", "refine", "time_limit", "seed", "start", "trace")
-"""What a request may say beside its instance: the words of `icdc solve`."""
+WISHES = ("fixed", "stay", "open", "first", "last", "busy")
+"""What a request may ask of the solution."""
+
+WORDS = (
+    *("problem", "name", "solver", "model", "samples", "steps", "refine", "time_limit", "seed", "start", "trace"),
+    *WISHES,
+)
+"""What a request may say beside its instance: the words of `icdc.solve`."""
 
 TRACED = ("network", "icdc")
 """Solvers whose steps can be shown; written down, since asking them would import torch here."""
@@ -84,7 +92,8 @@ class Order:
 
         Whoever has a time limit has the device to himself: the limit is the time for which it is searched.
         """
-        if self.time_limit is not None or self.start is not None or self.trace:
+        # whoever asks for more than the matrix has an instance of a size of its own
+        if self.time_limit is not None or self.start is not None or self.trace or self.instance.conditions is not None:
             return object()
         arrays = self.instance.arrays.values()
         kinds = tuple((array.shape, bool(np.issubdtype(array.dtype, np.integer))) for array in arrays)
@@ -118,7 +127,10 @@ def read_order(source: Source, settings: Settings) -> Order:
     kind = source.kind if document is source.content else "text/plain"  # recognised like a file without an ending
     named = problem_named(words.get("problem"))
     instance = one_instance(document, kind, words.get("name"), named, limits.cells)
-    start = _start(words.get("start"), instance)
+    solution = words.get("start")
+    instance, start = posed(instance, _wishes(words), None if solution is None else partial(_start, solution))
+    if trace and (instance.conditions is not None or instance.problem.restated):
+        raise UsageError("'trace' shows the steps of plain instances; leave it out, or " + ", ".join(WISHES))
     return Order(instance, solver, options, samples, seed or 0, time_limit, start, trace)
 
 
@@ -158,8 +170,8 @@ def problem_named(name: Any) -> Problem | None:
     """Return the problem that a request names, one of those that ship."""
     if name is None:
         return None
-    if name not in BUILT_IN:
-        raise UsageError(f"unknown problem {str(name)[:_LONGEST_NAME]!r}; choose one of {', '.join(BUILT_IN)}")
+    if name not in SHIPPED:
+        raise UsageError(f"unknown problem {str(name)[:_LONGEST_NAME]!r}; choose one of {', '.join(SHIPPED)}")
     return get_problem(name)
 
 
@@ -197,15 +209,26 @@ def _document_and_words(source: Source) -> tuple[bytes, dict[str, Any]]:
     return inner.encode() if isinstance(inner, str) else json.dumps(inner).encode(), words
 
 
-def _start(solution: Any, instance: Instance) -> NDArray[np.int64] | None:
+def _wishes(words: Mapping[str, Any]) -> Wishes:
+    """Return what a request asks of the solution; in a query, pairs and times are JSON."""
+    given: dict[str, Any] = {word: words.get(word) for word in WISHES}
+    for word in ("fixed", "busy", "stay"):
+        if isinstance(value := given[word], str):
+            try:
+                given[word] = json.loads(value)
+            except (ValueError, RecursionError):
+                raise UsageError(f"'{word}' must be JSON, got {value[:_LONGEST_NAME]!r}") from None
+    given["open"] = _flag(words, "open")
+    return Wishes(**given)
+
+
+def _start(solution: Any, instance: Instance) -> NDArray[np.int64]:
     """Return a solution to begin from, written like an answer's, as a choice (rows,)."""
-    if solution is None:
-        return None
     if isinstance(solution, str):
         solution = [int(part) if part.strip().isdecimal() else part for part in solution.split(",")]
     if not isinstance(solution, list):
         raise InputError("'start' must be a solution: a list of integers")
-    choice = instance.problem.choice(solution)
+    choice = instance.choice(solution)
     rows = instance.problem.shape(instance.problem.size(instance.batch()))[0]
     if choice.shape != (rows,):
         raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")

@@ -40,7 +40,8 @@ def read(source: Source, settings: Settings) -> dict[str, Any]:
 def described(instance: Instance) -> dict[str, Any]:
     """Return an instance as JSON: what it is, its names, its arrays, and one matrix to look at."""
     problem, batch = instance.problem, instance.batch()
-    matrix = main_matrix(problem, batch)
+    # of a sequence of jobs, the numbers that were given and not the tour that they become
+    matrix = instance.arrays[problem.arrays[0]][None] if problem.restated else main_matrix(problem, batch)
     return {
         "problem": problem.name,
         "name": instance.name,
@@ -59,5 +60,6 @@ def _with_gaps(instance: Instance, matrix: NDArray[Any]) -> list[list[Any]]:
     if instance.forbidden is None:
         return list(matrix.tolist())
     gaps = matrix.astype(object)
-    gaps[instance.forbidden] = None
+    rows, columns = matrix.shape
+    gaps[instance.forbidden[:rows, :columns]] = None
     return list(gaps.tolist())

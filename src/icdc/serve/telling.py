@@ -51,7 +51,7 @@ class Teller(Observer):
             by = None if improvement.found_by is None else improvement.found_by[index]
             self.found_by[place] = by
             self.choices[place] = improvement.choice[index].copy()
-            solution = self.instances[place].problem.solution(improvement.choice[index])
+            solution = self.instances[place].solution(improvement.choice[index])
             told = {
                 "seconds": round(time.perf_counter() - self.began, 6),
                 "cost": self._number(place, cost),
@@ -83,15 +83,14 @@ class Teller(Observer):
     def best_of(self, place: int) -> dict[str, Any] | None:
         """Return the best of an order whose search was cut off, checked, as an answer; None if it has none."""
         from ..solving.answer import Answer
-        from ..solving.verify import verify
+        from ..solving.verify import verdict_on
         from .worker import document_of
 
         order, instance = self.batch.orders[place], self.instances[place]
         choice = self.choices.get(place, order.start)
         if choice is None:
             return None
-        known = np.array([self.bounds[place]])
-        verdict = verify(instance.problem, instance.batch(), choice[None], known)[0]
+        verdict = verdict_on(instance, choice, self.bounds[place])
         seconds = time.perf_counter() - self.began
         answer = Answer(
             instance, choice, verdict, order.samples or 1, seconds, order.seed, order.solver, None, interrupted=True,

@@ -207,7 +207,7 @@ def document_of(answer: Any) -> dict[str, Any]:
     """Return an answer as it is sent: what `--json` prints, and whether it is proven or was interrupted."""
     from ..solving.answer import verdict_text
 
-    words = verdict_text(answer.verdict, answer.instance)
+    words = verdict_text(answer.verdict, answer.instance, answer.choice)
     about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": words}
     return {**answer.as_dict(), **about}
 

@@ -17,7 +17,8 @@ from ..errors import visible
 from ..problems.contract import Problem
 from ..problems.forbidden import why_impossible
 from ..problems.instance import Instance
-from ..problems.text import number, wrapped
+from ..problems.restating import changes, cost, in_words
+from ..problems.text import counted, number, wrapped
 from .verify import Verdict
 
 
@@ -33,6 +34,7 @@ class Answer:
     interrupted : whether the search was stopped before it was done.
     found_by : what found it: the solver, or a part of it ("construction", "search", "exact", "network",
         "network + search"); "start" where nothing better than the given start was found.
+    cause : why there is no feasible answer, where whoever solved it knows.
     """
 
     instance: Instance
@@ -45,6 +47,7 @@ class Answer:
     model: str | None
     interrupted: bool = False
     found_by: str | None = None
+    cause: str | None = None
 
     @property
     def problem(self) -> Problem:
@@ -58,8 +61,23 @@ class Answer:
 
     @property
     def objective(self) -> int | float | None:
-        """Its cost, an int where the instance holds integers; None if it is infeasible."""
+        """What was minimised, an int where all numbers are integers; None if it is infeasible.
+
+        It is the cost and, where changes weigh something, what they weigh; bound and gap are about it.
+        """
         return self.verdict.objective
+
+    @property
+    def cost(self) -> int | float | None:
+        """What it costs by the instance's own numbers, whatever changes weigh; None if it is infeasible."""
+        if not self.feasible or self.changes is None:
+            return self.objective
+        return cost(self.instance, self.choice)
+
+    @property
+    def changes(self) -> int | None:
+        """How many jobs moved, or how many steps are new, where changes of the start weigh something; else None."""
+        return changes(self.instance, self.choice) if self.feasible else None
 
     @property
     def bound(self) -> int | float | None:
@@ -77,16 +95,23 @@ class Answer:
         return self.verdict.optimal
 
     @property
+    def timetable(self) -> dict[str, list[Any]]:
+        """When each job of a sequence begins and ends, in the order of `solution`; nothing for other problems."""
+        return self.problem.timetable(self.instance, self.choice) if self.feasible else {}
+
+    @property
     def reason(self) -> str | None:
-        """Why there is no feasible answer, where forbidden pairs are the reason; None for feasible ones."""
-        if self.feasible or self.instance.forbidden is None:
+        """Why there is no feasible answer, where forbidden pairs or conditions are the reason; None if there is one."""
+        if self.feasible:
             return None
+        if self.cause is not None or self.instance.forbidden is None:
+            return self.cause
         return why_impossible(self.instance) or "every solution that was found uses a forbidden pair"
 
     @property
     def solution(self) -> list[int]:
         """The solution as people write it: cities in visiting order, or the machine of each job; from 0."""
-        return self.problem.solution(self.choice)
+        return self.instance.solution(self.choice)
 
     def __str__(self) -> str:
         return text(self)
@@ -122,6 +147,9 @@ class Answer:
             "solution": self.solution if self.choice.min() >= 0 else None,
             "feasible": self.feasible,
             **({} if self.reason is None else {"reason": self.reason}),
+            **({} if self.instance.conditions is None else {"conditions": self.instance.conditions.as_dict()}),
+            **({} if self.changes is None else {"cost": self.cost, "changes": self.changes}),
+            **({} if not self.timetable else {"timetable": self.timetable}),
             "bound": self.bound,
             "gap": self.gap,
             "samples": self.samples,
@@ -147,7 +175,6 @@ def text(answer: Answer) -> str:
     tries = f"{answer.samples} samples, " if answer.samples > 1 and (answer.model or not part) else ""
     found = f"found by {answer.found_by}, " if part else ""
     problem, instance = answer.problem, answer.instance
-    subject = problem.describe_size(problem.size(instance.batch()))
     if answer.reason is None:
         lines = problem.describe_solution(instance, answer.choice)
     else:
@@ -155,21 +182,46 @@ def text(answer: Answer) -> str:
     # the sizes alone are in the heading already
     said = instance.understood if instance.understood is not None and ";" in instance.understood else None
     understood = [] if said is None else wrapped("  read as ", visible(said))
+    conditions = in_words(instance)
+    asked = [] if conditions is None else wrapped("  asked for ", visible(conditions))
     return "\n".join(
         [
-            f"{visible(instance.name)}: {subject}, {verdict_text(answer.verdict, instance)}",
+            f"{visible(instance.name)}: {subject(instance)}, {verdict_text(answer.verdict, instance, answer.choice)}",
             *understood,
+            *asked,
             *lines,
             f"  {by}, {found}{tries}seed {answer.seed}, {answer.seconds:.2f} s",
         ]
     )
 
 
-def verdict_text(verdict: Verdict, instance: Instance) -> str:
-    """Return objective, bound and gap in a phrase, or that the solution is infeasible."""
+def subject(instance: Instance) -> str:
+    """Say what is solved: "20 jobs on 4 machines", "path through 6 cities"."""
+    problem = instance.problem
+    size = problem.size(instance.batch())
+    if instance.conditions is not None and instance.conditions.open:
+        return f"path through {counted(problem.named(size)[0], problem.row_words)}"
+    return problem.describe_size(size)
+
+
+def verdict_text(verdict: Verdict, instance: Instance, choice: NDArray[np.int64] | None = None) -> str:
+    """Return objective, bound and gap in a phrase, or that the solution is infeasible.
+
+    Where changes weigh something the cost and their number come first, and what is minimised has a phrase of its own:
+    the bound is about that. For this the choice (rows,) is needed.
+    """
     if not verdict.feasible or verdict.objective is None:
         return "infeasible"
     found = f"{instance.problem.objective} {number(verdict.objective)}"
+    stay = None if instance.conditions is None else instance.conditions.stay
+    if choice is not None and stay is not None:
+        tour, word = instance.problem.structure == "tour", instance.problem.row_words
+        one, many = ("new step", "new steps") if tour else (f"{word[0]} moved", f"{word[1]} moved")
+        weight = number(stay)
+        how = f"{weight} for each {one}" if tour else f"{weight} longer for each {one}"
+        changed = counted(changes(instance, choice) or 0, (one, many))
+        found = f"{instance.problem.objective} {number(cost(instance, choice))} with {changed}; "
+        found += f"weighed {number(verdict.objective)} ({how})"
     if verdict.optimal:
         return f"{found}, optimal"
     if verdict.bound is None:

@@ -7,11 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import InputError, UsageError
 from ..io.appending import LockedFile
 from ..io.solutions import choice_of
 from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
+from ..problems.restating import objective as objective_of
+from ..problems.restating import violation
 from .answer import Answer, json_line
 from .path import Job
 from .verify import Verdict, judge
@@ -72,6 +77,7 @@ class AnswersFile:
                 if used != value and not cut_short and not (key == "model" and used is None):  # it may have needed none
                     raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")
             place = places.popleft()
+            _same_question(line, instances[place], where)
             _check(line, instances[place], where)
             self.lines[place] = line
         self.before, self.taken_up = len(self.lines), True
@@ -120,6 +126,22 @@ def _run_of(jobs: Sequence[Job]) -> Line:
     return run | ({"model": models.pop()} if len(models) == 1 and None not in models else {})
 
 
+def _same_question(line: Line, instance: Instance, where: str) -> None:
+    """Refuse an answer of which something else was asked."""
+    asked = {} if instance.conditions is None else instance.conditions.as_dict()
+    before = line.get("conditions")
+    before = before if isinstance(before, dict) else {}
+    for key in sorted({*asked, *before}):
+        if asked.get(key) != before.get(key):
+            was, now = (_shown(value.get(key)) for value in (before, asked))
+            raise UsageError(f"{where} was asked for with {key} {was}, not {now}; resume with the same")
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value is None else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
 def _check(line: Line, instance: Instance, where: str) -> None:
     """Refuse an answer that its instance does not bear out: one of the two was changed."""
     if line.get("feasible") is False:
@@ -136,12 +158,7 @@ def _check(line: Line, instance: Instance, where: str) -> None:
         choice = choice_of(solution, instance)
     except InputError:
         raise changed from None
-    feasible, cost = judge(instance.problem, instance.batch(), choice[None])
-    if (
-        not feasible[0]
-        or forbidden_pair(instance, choice) is not None
-        or not math.isclose(cost[0], objective, rel_tol=1e-9)
-    ):
+    if not _costs(instance, choice, objective):
         raise changed
     bound, gap = line.get("bound"), line.get("gap")
     if not all(value is None or (type(value) in (int, float) and math.isfinite(value)) for value in (bound, gap)):
@@ -152,3 +169,14 @@ def _check(line: Line, instance: Instance, where: str) -> None:
         raise InputError(f"{where}: objective, bound and gap of {instance.name} contradict each other: one was changed")
     if bound is not None and bound > objective + 1e-9 * max(1.0, abs(objective)):
         raise InputError(f"{where}: the bound of {instance.name} is above its objective: one of them was changed")
+
+
+def _costs(instance: Instance, choice: NDArray[np.int64], wanted: float) -> bool:
+    """Tell whether a choice (rows,) is feasible and its objective the one that is said."""
+    if instance.conditions is not None or instance.problem.restated:
+        return violation(instance, choice) is None and math.isclose(
+            objective_of(instance, choice), wanted, rel_tol=1e-9
+        )
+    feasible, cost = judge(instance.problem, instance.batch(), choice[None])
+    kept = bool(feasible[0]) and forbidden_pair(instance, choice) is None
+    return kept and math.isclose(cost[0], wanted, rel_tol=1e-9)

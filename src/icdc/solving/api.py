@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +17,12 @@ from .. import options as checks
 from ..errors import InfeasibleError, InputError, UsageError
 from ..io.objects import instances_from
 from ..io.reading import DEFAULTS, ReadOptions
+from ..problems.conditions import Number
 from ..problems.contract import Problem
 from ..problems.forbidden import forbidden_pair, pair_text
 from ..problems.instance import Instance
 from ..problems.registry import get_problem, problem_of_file
+from ..problems.wishes import Item, Wishes, posed
 from .answer import Answer
 from .path import Observer, solve_instances
 from .registry import make_solver
@@ -43,6 +46,12 @@ def solve(
     seed: int = 0,
     time_limit: float | None = None,
     start: Sequence[int] | None = None,
+    fixed: Mapping[Item, Item] | Iterable[Sequence[Item]] | None = None,
+    stay: Number | None = None,
+    open: bool = False,
+    first: Item | None = None,
+    last: Item | None = None,
+    busy: Mapping[Item, Number] | Sequence[Number] | None = None,
     callback: SolveCallback | None = None,
     forbidden: Literal["nan"] | None = None,
     reading: ReadOptions | None = None,
@@ -54,14 +63,23 @@ def solve(
     ----------
     instance : a matrix (nested lists, an array, a pandas or polars frame), a mapping of the problem's named arrays, an
         `Instance`, or the path of a file with one. None and inf in a matrix are forbidden pairs.
-    problem : a name such as "atsp" or "pmsp", or a `Problem`; a matrix that is not square is "pmsp" by itself, and
-        a model brings its own.
+    problem : a name such as "atsp", "pmsp", "flow-shop" or "setups", or a `Problem`; a matrix that is not square is
+        "pmsp" by itself, and a model brings its own.
     model : a `Model`, the name of a shipped one, or a file's path; by default the shipped one for the nearest size.
     solver : another solver: its name, such as "network", "search" or "ga:iterations=500", or a `Solver`. By default
         search, proofs and the network work together.
     samples : tries of the network; by default 32. For solvers without one, tries that the best is taken of, 1.
     time_limit : seconds; the search goes on until then, or until the bound is met. Without one the effort is fixed.
     start : a solution to begin with, as `Answer.solution` writes it; the answer is never worse.
+    fixed : pairs that the answer must have, by names or numbers from 0, as a mapping or a list of pairs: a job and its
+        machine; a city, or a job of a sequence, and the one right after it.
+    stay : what each change of the start weighs: a step of a tour that the start does not have costs so much more, a
+        job that moves takes so much longer on its new machine. `Answer.objective`, bound and gap count it,
+        `Answer.cost` does not.
+    open : a tour need not return to where it began.
+    first, last : where a tour, a path or a sequence begins and ends, by name or number.
+    busy : until when machines are busy with something else: a mapping from machines, by name or number, to times, or a
+        list with a time for each machine.
     callback : told of every improvement (`Improvement`: seconds, cost, choice, and with several instances the places of
         those it is about); return True to stop.
     forbidden : "nan" if NaN marks a forbidden pair; otherwise it is refused.
@@ -69,9 +87,11 @@ def solve(
     options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
     starts = None if start is None else [start]
+    wishes = Wishes(fixed, busy, open, first, last, stay)
     answers = _solve(
-        [instance], problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading
-    )
+        [instance], problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden,
+        reading,
+    )  # fmt: skip
     if len(answers) != 1:
         raise UsageError(f"{instance} holds {len(answers)} instances; solve_many answers them all")
     (answer,) = answers
@@ -90,6 +110,12 @@ def solve_many(
     seed: int = 0,
     time_limit: float | None = None,
     starts: Sequence[Sequence[int]] | None = None,
+    fixed: Mapping[Item, Item] | Iterable[Sequence[Item]] | None = None,
+    stay: Number | None = None,
+    open: bool = False,
+    first: Item | None = None,
+    last: Item | None = None,
+    busy: Mapping[Item, Number] | Sequence[Number] | None = None,
     callback: SolveCallback | None = None,
     forbidden: Literal["nan"] | None = None,
     reading: ReadOptions | None = None,
@@ -98,12 +124,14 @@ def solve_many(
     """Solve instances of any sizes, equal ones together, and return a checked answer for each, in their order.
 
     An instance for which nothing feasible was found has an answer that says so. `time_limit` is for all of them
-    together; `starts` has a solution for each; the other parameters are those of `solve`. A path, alone or among the
+    together; `starts` has a solution for each; the other parameters are those of `solve`, and what is asked is asked of
+    every instance. A path, alone or among the
     instances, stands for all instances of its file.
     """
+    wishes = Wishes(fixed, busy, open, first, last, stay)
     return _solve(
         [instances] if isinstance(instances, str | Path) else instances,
-        problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading,
+        problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden, reading,
     )  # fmt: skip
 
 
@@ -116,6 +144,7 @@ def _solve(
     seed: int,
     time_limit: float | None,
     starts: Sequence[Sequence[int]] | None,
+    wishes: Wishes,
     callback: SolveCallback | None,
     options: Mapping[str, Any],
     forbidden: Literal["nan"] | None,
@@ -139,12 +168,16 @@ def _solve(
     ]
     if starts is not None and len(starts) != len(found):
         raise UsageError(f"there are {len(starts)} starts for {len(found)} instances")
-    begins = None
-    if starts is not None:
-        begins = [_start_of(start, one) for one, start in zip(found, starts, strict=True)]
+    wanted: list[Instance] = []
+    begins: list[NDArray[np.int64] | None] = []
+    for place, one in enumerate(found):
+        given = None if starts is None else starts[place]
+        meant, begin = posed(one, wishes, None if given is None else partial(_start_of, given))
+        wanted.append(meant)
+        begins.append(begin)
     observer = _Caller(callback)
     numbered = solve_instances(
-        found, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer
+        wanted, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer
     )
     answers = [answer for _, answer in numbered]
     if len(answers) < len(found):
@@ -186,10 +219,12 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
 
 def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     """Return a solution to begin from as a choice (rows,)."""
-    choice = instance.problem.choice(list(solution))
+    choice = instance.choice(list(solution))
     rows = instance.problem.shape(instance.problem.size(instance.batch()))[0]
     if choice.shape != (rows,):
         raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")
+    if instance.conditions is not None or instance.problem.restated:
+        return choice  # checked together with what is asked
     if (pair := forbidden_pair(instance, choice)) is not None:
         raise InputError(f"the start of {instance.name} uses a forbidden pair: {pair_text(instance, pair)}")
     return choice

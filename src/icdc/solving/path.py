@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..problems.contract import Arrays, Problem
 from ..problems.forbidden import highest_cost, why_impossible
 from ..problems.instance import Instance
+from ..problems.restating import Restated, in_words, objective, restate, violation, why_restated_is_impossible
 from .answer import Answer
 from .solver import Improvement, SolveCallback, Solver, at_once
 from .verify import Verdict, lower_bounds, permitted
@@ -48,17 +49,26 @@ class Plan:
 
 @dataclass(frozen=True)
 class Job:
-    """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from."""
+    """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from.
+
+    restated : how the instances were asked, where they may be solved as others; None where they are what was asked.
+    """
 
     places: list[int]
     instances: list[Instance]
     plan: Plan
     start: NDArray[np.int64] | None = None
+    restated: list[Restated] | None = None
 
     @property
     def problem(self) -> Problem:
         """The problem they share."""
         return self.instances[0].problem
+
+    @property
+    def meant(self) -> list[Instance]:
+        """The instances as they were asked."""
+        return self.instances if self.restated is None else [made.asked for made in self.restated]
 
     @property
     def arrays(self) -> Arrays:
@@ -73,7 +83,7 @@ def solve_instances(
     samples: int | None = None,
     seed: int = 0,
     time_limit: float | None = None,
-    starts: Sequence[NDArray[np.int64]] | None = None,
+    starts: Sequence[NDArray[np.int64] | None] | None = None,
     observer: Observer | None = None,
     cluster: "Cluster | None" = None,
     file: "AnswersFile | None" = None,
@@ -85,23 +95,35 @@ def solve_instances(
 
     Parameters
     ----------
-    instances : of any problems and sizes.
+    instances : of any problems and sizes, each with its conditions.
     solver : who answers them.
     samples : tries for each instance; None for as many as the solver takes by itself.
     time_limit : seconds for all instances together.
-    starts : a solution (rows,) of every instance to begin from; no answer is worse.
+    starts : a solution (rows,) of every instance to begin from, or None for those without; no answer is worse.
     observer : hears how it goes.
     cluster : other machines that do the work.
     file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
         those that the file had before are not made again.
     """
     observer = observer or Observer()
+    restated = [restate(instance) for instance in instances]
+    if starts is not None:
+        starts = [None if one is None else made.forth(one) for made, one in zip(restated, starts, strict=True)]
     jobs = plan_jobs(
-        instances, solver, samples, seed, starts, observer, None if cluster is None else cluster.device_of(solver)
+        [made.solved for made in restated],
+        solver,
+        samples,
+        seed,
+        starts,
+        observer,
+        None if cluster is None else cluster.device_of(solver),
+        restated,
     )
 
     def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
-        return do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
+        made = do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
+        for answers in made:
+            yield {place: _as_asked(answer, restated[place]) for place, answer in answers.items()}
 
     if file is None:
         yield from in_order(answers_of(jobs))
@@ -122,14 +144,44 @@ def stacked(instances: Sequence[Instance]) -> Arrays:
     return {name: np.stack([one.arrays[name] for one in instances]) for name in instances[0].arrays}
 
 
-def alike(instances: Sequence[Instance]) -> list[list[int]]:
-    """Group the places of instances that can be stacked; integers and reals stay apart, so that integers stay exact."""
+def _as_asked(answer: Answer, restated: Restated) -> Answer:
+    """Return the answer of a restated instance as one of the instance that was asked, its objective computed afresh."""
+    if restated.solved is restated.asked:
+        return answer
+    instance, bound = restated.asked, answer.bound
+    choice = restated.back(answer.choice)
+    if answer.feasible and (wrong := violation(instance, choice)) is not None:
+        raise AssertionError(f"{instance.name}: what was solved is not what was asked: {wrong}")
+    if not answer.feasible:
+        words = in_words(instance)
+        found = "every solution that was found uses a forbidden pair"
+        found += "" if words is None else f" or does not keep to what is asked ({words})"
+        cause = why_restated_is_impossible(restated) or (None if restated.solved.forbidden is None else found)
+        return replace(answer, instance=instance, choice=choice, cause=cause)
+    value = objective(instance, choice)
+    value = value if restated.solved.integral else float(value)
+    # costs of reals may differ in their last digits where they are added up in another order
+    verdict = Verdict(True, value, value if answer.optimal else bound)
+    return replace(answer, instance=instance, choice=choice, verdict=verdict)
+
+
+def alike(
+    instances: Sequence[Instance], asked: Sequence[Instance] | None = None, begun: Sequence[bool] | None = None
+) -> list[list[int]]:
+    """Group the places of instances that can be stacked; integers and reals stay apart, so that integers stay exact.
+
+    asked : what they stand for, of which the sizes are not mixed, either.
+    begun : whether each has a solution to begin from; those with and without are not mixed.
+    """
     found: dict[Any, list[int]] = {}
     for place, instance in enumerate(instances):
         kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
         # problems of one class are alike unless they hold something of their own
         problem = instance.problem
-        found.setdefault((id(problem) if vars(problem) else type(problem), kinds), []).append(place)
+        mine = None if asked is None else (type(asked[place].problem), _rows(asked[place]))
+        started = begun is not None and begun[place]
+        key = (id(problem) if vars(problem) else type(problem), kinds, mine, started)
+        found.setdefault(key, []).append(place)
     return list(found.values())
 
 
@@ -138,17 +190,21 @@ def plan_jobs(
     solver: Solver,
     samples: int | None,
     seed: int,
-    starts: Sequence[NDArray[np.int64]] | None,
+    starts: Sequence[NDArray[np.int64] | None] | None,
     observer: Observer,
     remote_device: str | None = None,
+    restated: Sequence[Restated] | None = None,
 ) -> list[Job]:
     """Cut instances into jobs, always the same way for the same instances, and say what is new to the solver.
 
-    starts : solutions by place in the input.
+    starts : solutions by place in the input, None where there is none.
     remote_device : the kind of device on which other machines will do the jobs, if they do.
+    restated : how the instances were asked, where they may stand for others.
     """
     jobs = []
-    for places in alike(instances):
+    asked = None if restated is None else [made.asked for made in restated]
+    begins = [None] * len(instances) if starts is None else starts
+    for places in alike(instances, asked, [one is not None for one in begins]):
         group = [instances[place] for place in places]
         problem, arrays = group[0].problem, stacked(group)
         size = problem.size(arrays)
@@ -158,8 +214,10 @@ def plan_jobs(
         together = ready.together(problem, size, plan.samples, remote_device)
         for begin in range(0, len(places), together):
             part = slice(begin, begin + together)
-            start = None if starts is None else np.stack([starts[place] for place in places[part]])
-            jobs.append(Job(places[part], group[part], plan, start))
+            given = [one for place in places[part] if (one := begins[place]) is not None]
+            start = np.stack(given) if given else None
+            made = None if restated is None else [restated[place] for place in places[part]]
+            jobs.append(Job(places[part], group[part], plan, start, restated=made))
     return jobs
 
 
@@ -218,7 +276,7 @@ def _without_solution(job: Job) -> dict[int, Answer]:
     plan, answers = job.plan, {}
     for place, instance in zip(job.places, job.instances, strict=True):
         if why_impossible(instance) is not None:
-            nothing = np.full(job.problem.shape(job.problem.size(instance.batch()))[0], -1)
+            nothing = np.full(_rows(instance), -1)
             verdict = Verdict(False, None, None)
             name, model = plan.solver.name, plan.solver.model_name
             answers[place] = Answer(instance, nothing, verdict, plan.samples, 0.0, plan.seed, name, model)
@@ -229,7 +287,13 @@ def _job_of(job: Job, places: Sequence[int]) -> Job:
     """Return the part of a job at some of its places."""
     kept = [number for number, place in enumerate(job.places) if place in set(places)]
     start = None if job.start is None else job.start[kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start)
+    restated = None if job.restated is None else [job.restated[number] for number in kept]
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, restated=restated)
+
+
+def _rows(instance: Instance) -> int:
+    """Return how many rows a solution has."""
+    return instance.problem.shape(instance.problem.size(instance.batch()))[0]
 
 
 def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) -> SolveCallback:
@@ -242,14 +306,24 @@ def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) ->
 
     def told(improvement: Improvement) -> bool | None:
         cost = np.where(improvement.cost <= highest, improvement.cost, np.inf)
-        return callback(Improvement(improvement.seconds, cost, improvement.choice))
+        bound = improvement.bound
+        bound = None if bound is None else np.where(bound <= highest, bound, -np.inf)
+        return callback(replace(improvement, cost=cost, bound=bound))
 
     return told
 
 
 def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
-    """Return a callback that hears, too, where in the input the instances of a job are."""
-    return lambda improvement: callback(replace(improvement, places=tuple(job.places)))
+    """Return a callback that hears, too, where in the input the instances of a job are, and of choices as asked."""
+    places = tuple(job.places)
+    return lambda improvement: callback(replace(improvement, places=places, choice=_back(job, improvement.choice)))
+
+
+def _back(job: Job, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return choices (count, rows) of the instances of a job as those of the instances that were asked."""
+    if all(solved is asked for solved, asked in zip(job.instances, job.meant, strict=True)):
+        return choice
+    return np.stack([made.back(row) for made, row in zip(job.restated or [], choice, strict=True)])
 
 
 def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:

@@ -7,7 +7,7 @@ compares the two.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..later import torch
 from ..problems.contract import Arrays, Problem, Structure, to_tensors
 from ..problems.forbidden import forbidden_pair, highest_cost
 from ..problems.instance import Instance
+from ..problems.restating import objective, restate, violation
 
 _SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
@@ -77,6 +78,29 @@ def permitted(verdict: Verdict, instance: Instance, choice: NDArray[np.int64]) -
     bound = verdict.bound if verdict.bound is not None and verdict.bound <= highest else None
     feasible = verdict.feasible and forbidden_pair(instance, choice) is None
     return Verdict(feasible, verdict.objective if feasible else None, bound)
+
+
+def verdict_on(instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Verdict:
+    """Judge a choice (rows,) of one instance, with its forbidden pairs and what else is asked of it.
+
+    bound : a lower bound on the objective that is known already.
+    """
+    if choice.shape != (instance.problem.shape(instance.problem.size(instance.batch()))[0],):
+        return Verdict(False, None, None)
+    known = None if bound is None else np.array([bound])
+    restated = restate(instance)
+    if restated.solved is instance:
+        (verdict,) = verify(instance.problem, instance.batch(), choice[None], known)
+        return permitted(verdict, instance, choice)
+    solved = restated.solved
+    low = lower_bounds(solved.problem, solved.batch())
+    feasible = violation(instance, choice) is None
+    # what it costs by the asked instance is the last word, and does not depend on how it was restated
+    cost = np.array([objective(instance, choice) if feasible else 0])
+    exact = cost if solved.integral else cost.astype(np.float64)
+    (verdict,) = verdicts(np.array([feasible]), exact, low if known is None else np.fmax(low, known))
+    highest = highest_cost(solved)
+    return verdict if verdict.bound is None or verdict.bound <= highest else replace(verdict, bound=None)
 
 
 def lower_bounds(problem: Problem, arrays: Arrays) -> NDArray[np.float64]:
