@@ -106,9 +106,11 @@ def _without_comments(lines: list[_Line], separator: str, name: str, options: Re
     header = _marked_header(lines[:beginning], width, separator)
     # words above rows that all begin with # are their header
     others = [line for line in plain if any(not is_word(cell) for cell in line.cells[1:])]
-    if rows and others:
+    mixed = [line for line in marked if line is not header and _is_half_a_row(line, width, separator)]
+    doubtful = rows if rows and others else mixed
+    if doubtful:
         raise UsageError(
-            f"{name}: line {rows[0].number} begins with # and is as wide as the table: a comment or a row? "
+            f"{name}: line {doubtful[0].number} begins with # and is as wide as the table: a comment or a row? "
             "say --comments if such lines are comments, --no-comments if they are rows"
         )
     kept = {id(line) for line in (*plain, *rows, *([header] if header else []))}
@@ -128,6 +130,12 @@ def _marked_header(before: list[_Line], width: int, separator: str) -> _Line | N
     if width < 2 or len(words) not in (width - 1, width - 2) or not are_names(words):
         return None
     return _relabelled(line, [line.cells[0] if is_number(first) else first or "#", *line.cells[1:]])
+
+
+def _is_half_a_row(line: _Line, width: int, separator: str) -> bool:
+    """Tell whether a line that begins with # is as wide as the table, and has words and numbers in its cells."""
+    cells = line.cells[1:]
+    return bool(separator) and len(_filled(line)) == width and any(map(is_word, cells)) and not all(map(is_word, cells))
 
 
 def _filled(line: _Line) -> list[str]:
