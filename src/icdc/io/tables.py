@@ -30,6 +30,8 @@ class _Line:
     cells: list[str]
     marked: bool = False
     """Whether it begins with #."""
+    apart: bool = False
+    """Whether an empty line stands before it."""
 
 
 def raw_from_table(
@@ -46,6 +48,7 @@ def grid_from_text(text: str, name: str, options: ReadOptions = DEFAULTS) -> Gri
     separator = named[1] if named else _separator(text)
     found = list(_cut(lines, separator, name, 1 if named else 0, options.comments is not False))
     kept = _without_comments(found, separator, name, options)
+    _refuse_gaps(kept, name)
     return Grid(name, [line.cells for line in kept], [line.number for line in kept], separator=separator, padded=True)
 
 
@@ -60,15 +63,17 @@ def _separator(text: str) -> str:
 
 def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool) -> Iterator[_Line]:
     """Yield the lines that have anything in them as stripped cells; quoted cells may go on over several lines."""
-    place, cells = skip, 0
+    place, cells, empty = skip, 0, False
     while place < len(lines):
         line, number = lines[place], place + 1
         place += 1
         if not line.strip():
+            empty = True
             continue
         marked = comments and line.lstrip().startswith("#")
+        apart, empty = empty, False
         if not separator and '"' not in line:
-            yield _Line(number, line.split(), marked)
+            yield _Line(number, line.split(), marked, apart)
             continue
         taken = 0
 
@@ -88,7 +93,17 @@ def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool)
         cells += len(read)
         if cells > LARGEST_GRID:
             raise InputError(f"{name}: the table has more than {LARGEST_GRID} cells; write it as .npy")
-        yield _Line(number, [cell.strip() for cell in read], marked)
+        yield _Line(number, [cell.strip() for cell in read], marked, apart)
+
+
+def _refuse_gaps(lines: list[_Line], name: str) -> None:
+    """Refuse a table that goes on after an empty line, unless one stands after every row, or only below the header."""
+    rows = lines[2:]
+    apart = [line for line in rows if line.apart]
+    if apart and len(apart) < len(rows):
+        raise InputError(
+            f"{name}: line {apart[0].number - 1} is empty, and more follows; leave it out if the table goes on there"
+        )
 
 
 def _without_comments(lines: list[_Line], separator: str, name: str, options: ReadOptions) -> list[_Line]:
