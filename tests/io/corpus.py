@@ -100,6 +100,7 @@ FIVE, NOWHERE = [[0.0, 5.0], [5.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]
 LIKE = ReadOptions(labels=True)
 UNUSED = "'unit', 'due' not used"
 SPLIT = Read("pmsp", [[3, 4], [5, 6]], ("a b", "c"), M)
+HALVED = Read("pmsp", [[1, 2], [3, 4], [5, 6]], ("\\ud800", "b", "c"))
 SHOWN = Read("pmsp", TALL, None, M, "without what is hidden")
 
 # (file name, content, what it gives[, options[, problem]])
@@ -635,6 +636,7 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": [[0, 1], [1, 0]]}', "may be a mask or a list of pairs"),
     ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": "nan"}', "'forbidden' must be a matrix of true and false"),
     ("a.json", '{"durations": [[1, 2]], "jobs": [true]}', "'jobs' must be a list of names"),
+    ("a.json", '{"durations": [[1, 2], [3, 4], [5, 6]], "jobs": ["\\ud800", "b", "c"]}', HALVED),
     ("a.json", "[[1, 2], [3, 1e400], [5, 6]]", "row 2, column 2: the number is too large"),
     ("a.json", "[[1, 2], [3, Infinity], [5, 6]]", Read("pmsp", [[1, 2], [3, None], [5, 6]])),
     ("a.jsonl", '{"job": "a\u2028b", "m1": 3, "m2": 4}\n{"job": "c", "m1": 5, "m2": 6}', SPLIT),

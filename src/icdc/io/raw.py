@@ -62,8 +62,10 @@ def to_array(rows: Sequence[Sequence[Number]]) -> NDArray[Any]:
 
 
 def tidy(name: str) -> str:
-    """Return a name on one line, however it was written."""
-    return name if name.isprintable() else " ".join(name.split())
+    """Return a name on one line, however it was written; halves of characters, which no file holds, as their code."""
+    if name.isprintable():
+        return name
+    return " ".join(name.encode("utf-8", "backslashreplace").decode().split())
 
 
 def reject_duplicates(names: Sequence[str], what: str) -> None:
