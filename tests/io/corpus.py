@@ -585,7 +585,12 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.csv", "3,4,7\n5,6,11\n7,8,15\n7,9,16", "column 3 is the sum of all columns before it; say --skip 'column 3'"),
     ("a.csv", "3,4,7\n5,6,11\n7,8,15", Read("pmsp", TALL), ReadOptions(skip=("column 3",))),
     ("a.csv", "3,4\n5,6\n8,10", Read("pmsp", [[3, 4], [5, 6], [8, 10]])),
-    ("a.npy", GOOD_NPY, "--skip is for tables of cells", ReadOptions(skip=("row 1",))),
+    (
+        "a.npy",
+        GOOD_NPY,
+        "only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to --skip",
+        ReadOptions(skip=("row 1",)),
+    ),
     ("a.csv", "job,m1,m2\n,min,min\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J, M), ReadOptions(skip=("row 2",))),
     ("a.csv", "Times\njob,m1,m2\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J, M), ReadOptions(skip=("Times",))),
     ("a.csv", "3,4,5\n5,6,7\n\n7,8,9\n1,1,1", "line 3 is empty, and more follows"),

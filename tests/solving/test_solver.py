@@ -248,7 +248,7 @@ def test_solve_from_python() -> None:
     exact = icdc.solve(matrix, problem="atsp", solver=icdc.make_solver("cpsat"))
     assert exact.verdict.objective is not None
     assert exact.verdict.objective <= again.verdict.objective
-    with pytest.raises(UsageError, match="say which with --problem atsp or"):
+    with pytest.raises(UsageError, match='say which with problem="atsp" or'):
         icdc.solve(matrix)
     with pytest.raises(InputError, match="square"):
         icdc.solve([[1, 2, 3], [4, 5, 6]], problem="atsp", model=model)

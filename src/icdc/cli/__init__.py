@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ..errors import IcdcError, visible
+from ..errors import IcdcError, on_command_line, visible
 from ..search.compiled import BACKGROUND, SEARCH, compiling
 from .check_problem import check_problem
 from .evaluate import evaluate
@@ -73,7 +73,7 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     _keep_freed_memory()
-    with listening() as interrupts:
+    with listening() as interrupts, on_command_line():
         try:
             given = sys.argv[1:] if arguments is None else list(arguments)
             code = app(args=given, prog_name="icdc", standalone_mode=False)

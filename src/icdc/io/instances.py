@@ -72,7 +72,7 @@ def instances_of(
 def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions = DEFAULTS) -> Instance:
     """Decide which problem an instance is of, and check it."""
     if options.skip and not raw.is_table:
-        raise UsageError(f"{raw.name}: --skip is for tables of cells (.csv, .tsv, .xlsx, records, frames)")
+        raise UsageError(f"{raw.name}: only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to --skip")
     raw = turned(raw, options)
     problem = _problem_of(raw, problem)
     if BARE in raw.arrays and len(problem.arrays) > 1:
