@@ -19,13 +19,21 @@ from .reading import ReadOptions
 
 LARGEST_WORKBOOK = 2**28
 """Bytes of all entries of a workbook, unpacked."""
+LARGEST_PART = 2**22
+"""Bytes of a part that is no sheet: styles, relations."""
 LARGEST_SHEET = 2_000_000
 """Cells of the largest sheet that is read."""
+_TYPES = "[Content_Types].xml"
+_KINDS = {"worksheet+xml": LARGEST_WORKBOOK, "sharedStrings": 2**26}
+"""What may be larger, by a word in its kind."""
 _COLUMNS, _ROWS = 16_384, 1_048_576  # of a spreadsheet program
 _RANGE = re.compile(r"\$?([A-Za-z]{1,3})\$?(\d{1,7}):\$?([A-Za-z]{1,3})\$?(\d{1,7})", re.ASCII)
 
 Bounds = tuple[int, int, int, int]
 Place = tuple[int, int]
+_PIECE = 2**20
+_ROW, _CELL = re.compile(rb"<(?:\w+:)?row[\s>]"), re.compile(rb"<(?:\w+:)?c[\s/>]")
+_PARTS = re.compile(rb"<(?:\w+:)?Override\s([^<>]*)>")
 _TAGS = re.compile(rb"<(?:\w+:)?(row|col|mergeCell)\s([^<>]*)>")
 _ATTRIBUTES = re.compile(rb"([\w:]+)\s*=\s*[\"']([^\"']*)[\"']")
 
@@ -59,9 +67,9 @@ def _grid(content: bytes, name: str, options: ReadOptions, bounds: Bounds | None
 
     values, formulas = opened(True), opened(False)
     chosen = _sheet(values, name, options.sheet)
+    shape = _shape(values[chosen], name)
     cells = _cells(values[chosen], name, bounds)
     unsaved = _cells(formulas[chosen], name, bounds).keys() - cells.keys()
-    shape = _shape(values[chosen])
     left_out = _hidden(shape, cells.keys() | unsaved, name, options.hidden)
     cells = {place: value for place, value in cells.items() if place not in left_out}
     unsaved -= left_out
@@ -98,8 +106,10 @@ def _sheet(workbook: Any, name: str, asked: str | None) -> str:
     return str(filled[0])
 
 
-def _cells(sheet: Any, name: str, bounds: Bounds | None, only_first: bool = False) -> dict[tuple[int, int], Any]:
+def _cells(sheet: Any, name: str, bounds: Bounds | None, only_first: bool = False) -> dict[Place, Any]:
     """Return the values of the cells of a sheet with something in them, by row and column from 1."""
+    if only_first:
+        _shape(sheet, name)  # refuses what is too large
     sheet.reset_dimensions()  # what a file says about its size need not be true
     left, top, right, bottom = bounds or (1, 1, _COLUMNS, _ROWS)
     found: dict[tuple[int, int], Any] = {}
@@ -127,13 +137,24 @@ class _Shape(NamedTuple):
     merged: list[Bounds]
 
 
-def _shape(sheet: Any) -> _Shape:
-    """Read how a sheet is shown, of which openpyxl tells nothing where it reads cell by cell."""
+def _shape(sheet: Any, name: str) -> _Shape:
+    """Read how a sheet is shown, of which openpyxl tells nothing where it reads cell by cell.
+
+    Refuses more cells than are read before openpyxl, which takes whole rows, has to take them.
+    """
     found = _Shape(set(), set(), [])
+    cells = in_row = 0
     with sheet._get_source() as source:
-        rest, piece = b"", source.read(2**20)
+        rest, piece = b"", source.read(_PIECE)
         while piece:
             text = rest + piece
+            end = text.rfind(b"<") if text.rfind(b"<") > text.rfind(b">") else len(text)  # a tag may go on
+            text, rest = text[:end], text[end:]
+            for number, row in enumerate(_ROW.split(text)):
+                count = len(_CELL.findall(row))
+                cells, in_row = cells + count, count + (0 if number else in_row)
+                if cells > LARGEST_SHEET or in_row > _COLUMNS:
+                    raise InputError(f"{name}: the sheet has more than {LARGEST_SHEET} cells; write it as .npy")
             for tag, attributes in _TAGS.findall(text):
                 told = {key: value.decode("ascii", "replace") for key, value in _ATTRIBUTES.findall(attributes)}
                 if tag == b"mergeCell" and _RANGE.fullmatch(told.get(b"ref", "")):
@@ -144,9 +165,7 @@ def _shape(sheet: Any) -> _Shape:
                     found.rows.add(int(told[b"r"]))
                 elif tag == b"col" and told.get(b"min", "").isdigit() and told.get(b"max", "").isdigit():
                     found.columns.update(range(int(told[b"min"]), min(int(told[b"max"]), _COLUMNS) + 1))
-            rest = text[text.rfind(b"<") :] if b"<" in text else b""  # a tag may go on in the next piece
-            rest = b"" if b">" in rest else rest
-            piece = source.read(2**20)
+            piece = source.read(_PIECE)
     return found
 
 
@@ -205,14 +224,32 @@ def _number(letters: str) -> int:
 
 
 def _check_size(content: bytes, name: str) -> None:
-    """Refuse archives that unpack to more than a workbook may hold."""
+    """Refuse archives that unpack to more than a workbook may hold; but for sheets, openpyxl takes parts as a whole."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(member.file_size for member in archive.infolist())
+            sizes = {member.filename: member.file_size for member in archive.infolist()}
+            if sizes.get(_TYPES, 0) > LARGEST_PART:
+                raise InputError(f"{name}: the workbook unpacks to more than is read")
+            parts = _PARTS.findall(archive.read(_TYPES)) if _TYPES in sizes else []
+    except InputError:
+        raise
     except Exception:  # zipfile raises many kinds of exception for a broken archive
         raise InputError(f"{name}: this is not a workbook (the zip archive is damaged)") from None
+    limits = {part: LARGEST_PART for part in sizes if part.endswith((".xml", ".rels"))}
+    limits |= {part: LARGEST_WORKBOOK for part in sizes if part.startswith("xl/worksheets/")}
+    for attributes in parts:
+        told = {key: value.decode("utf-8", "replace") for key, value in _ATTRIBUTES.findall(attributes)}
+        part, kind = told.get(b"PartName", "").lstrip("/"), told.get(b"ContentType", "")
+        limits[part] = next((limit for word, limit in _KINDS.items() if word in kind), LARGEST_PART)
+    size = sum(sizes.values())
     if size > LARGEST_WORKBOOK:
         raise InputError(
             f"{name}: the workbook unpacks to {size // 2**20} MiB, more than the {LARGEST_WORKBOOK // 2**20} MiB "
             "that are read"
         )
+    for part, limit in limits.items():
+        if sizes.get(part, 0) > limit:
+            raise InputError(
+                f"{name}: {shorten(part)} of the workbook unpacks to {sizes[part] // 2**20} MiB, more than the "
+                f"{limit // 2**20} MiB that are read"
+            )
