@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import os
 import re
+import signal
 import sys
 import threading
 import traceback
@@ -24,7 +25,7 @@ from .evaluate import evaluate
 from .finetune import finetune
 from .generate import generate
 from .info import info, models
-from .interrupts import listening
+from .interrupts import WORDS, listening
 from .serve import serve
 from .solve import solve
 from .train import train
@@ -115,6 +116,9 @@ def _usage(error: Any) -> int:
 
 def main() -> None:
     """Entry point of the `icdc` command."""
+    for number in WORDS:
+        # heard while the command runs; afterwards its answer is out, and the exit code stands
+        signal.signal(number, lambda *_: None)
     code = run()
     if any(thread.name.startswith(BACKGROUND) for thread in threading.enumerate()):
         # a compiler or an import whose work nobody waits for any more
