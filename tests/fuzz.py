@@ -145,11 +145,15 @@ OPTIONS: st.SearchStrategy[ReadOptions] = st.just(ReadOptions()) | st.builds(
     sheet=st.sampled_from([None, None, None, "Sheet", "Other"]),
     range=st.sampled_from([None, None, None, "A1:B2", "B2:ZZ9", "B2"]),
     nan_forbidden=st.booleans(),
+    skip=st.sampled_from([(), (), (), ("job",), ("row 2", "column 1"), ("m1",)]),
+    transpose=st.sampled_from([None, None, True, False]),
+    hidden=st.sampled_from([None, None, True, False]),
 )
 
 WORDS = st.sampled_from(
     "--labels --no-labels --comments --decimal=, --decimal=. --decimal=x --id-column=1 --id-column=z --metric=geo "
-    "--metric=euclidean --metric=moon --sheet=S --range=A1:B2 --forbidden=nan --forbidden=x --problem=pmsp "
+    "--metric=euclidean --metric=moon --skip=job --skip= --transpose --no-transpose --hidden "
+    "--sheet=S --range=A1:B2 --forbidden=nan --forbidden=x --problem=pmsp "
     "--problem=atsp --problem=none --json --seed=-1 --seed=99999999999999999999 --samples=0 --samples=2 "
     "--time-limit=nan --time-limit=-1 --time-limit=1e9".split(" ")
 )

@@ -202,3 +202,13 @@ def test_an_import_is_not_interrupted(tmp_path: Path, monkeypatch: pytest.Monkey
         time.sleep(5.0)
     assert heard.came == [signal.SIGTERM]
     assert heard.exit_code == 143
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_after_the_answer_changes_no_exit_code(number: signal.Signals) -> None:
+    """The interpreter takes a while to end; a command that has answered has not been terminated."""
+    late = f"import atexit, os, sys\natexit.register(os.kill, os.getpid(), {int(number)})\n"
+    program = late + "sys.argv = ['icdc', '--version']\nfrom icdc.cli import main\nmain()"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("icdc ")

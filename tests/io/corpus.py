@@ -6,6 +6,7 @@ An entry is a file's name, its content, what it must give and, where they matter
 import gzip
 import io
 import zipfile
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +52,15 @@ def archive(**members: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def xlsx(rows: list[list[Any]], title: str = "Sheet", **more: list[list[Any]]) -> bytes:
-    """Return a workbook with one sheet of cells, and further ones by name."""
+def xlsx(
+    rows: list[list[Any]],
+    title: str = "Sheet",
+    hidden_rows: Sequence[int] = (),
+    hidden_columns: str = "",
+    merged: str | None = None,
+    **more: list[list[Any]],
+) -> bytes:
+    """Return a workbook with a sheet of cells, of which parts may be hidden or merged, and further ones by name."""
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -62,6 +70,12 @@ def xlsx(rows: list[list[Any]], title: str = "Sheet", **more: list[list[Any]]) -
         sheet = book[name] if name in book.sheetnames else book.create_sheet(name)
         for row in cells:
             sheet.append(row)
+    for row in hidden_rows:
+        book[title].row_dimensions[row].hidden = True
+    for column in hidden_columns:
+        book[title].column_dimensions[column].hidden = True
+    if merged is not None:
+        book[title].merge_cells(merged)
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()
@@ -77,6 +91,17 @@ YES, NO = ReadOptions(labels=True), ReadOptions(labels=False)
 COMMA, POINT = ReadOptions(decimal=","), ReadOptions(decimal=".")
 STRAIGHT, GLOBE = ReadOptions(metric="euclidean"), ReadOptions(metric="geo")
 M, J = ("m1", "m2"), ("a", "b", "c")
+
+NUMBERED = [[1, 10, 20], [2, 30, 40], [4, 50, 60], [7, 1, 2]]
+TOTAL = "job,m1,m2\na,3,4\nb,5,6\nc,7,8\nTotal,15,18"
+TURN, TURN_NO = ReadOptions(transpose=True), ReadOptions(transpose=True, labels=False)
+JJ, ABC, AB, XYZ = ("j1", "j2", "j3"), ("A", "B", "C"), ("a", "b"), ("x", "y", "z")
+FIVE, NOWHERE = [[0.0, 5.0], [5.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]
+LIKE = ReadOptions(labels=True)
+UNUSED = "'unit', 'due' not used"
+SPLIT = Read("pmsp", [[3, 4], [5, 6]], ("a b", "c"), M)
+HALVED = Read("pmsp", [[1, 2], [3, 4], [5, 6]], ("\\ud800", "b", "c"))
+SHOWN = Read("pmsp", TALL, None, M, "without what is hidden")
 
 # (file name, content, what it gives[, options[, problem]])
 CORPUS: list[tuple[Any, ...]] = [
@@ -216,8 +241,8 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.csv", "id,m1,m2\n1,3,4\n2,5,6", Read("pmsp", [[1, 3, 4], [2, 5, 6]], None, ("id", *M)), NO),
     (
         "a.csv",
-        "Auftrag,cut,drill\n1,2,3\n2,3,4\n3,5,6",
-        "'Auftrag' may number the rows (1, 2, 3, …); say --id-column 1",
+        "Werk,cut,drill\n1,2,3\n2,3,4\n3,5,6",
+        "'Werk' may number the rows (1, 2, 3, …); say --id-column 1",
     ),
     ("a.csv", "part,cut,drill\n104,2,3\n107,3,4\n111,5,6\n112,1,1", "'part' may number the rows"),
     ("a.csv", "part,cut,drill\n907,2,3\n104,3,4\n111,5,6", "'part' may number the rows"),
@@ -272,6 +297,9 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.txt", "# in minutes\n3 4\n5 6\n7 8", Read("pmsp", TALL)),
     ("a.csv", "# minutes, measured\n# job,m1,m2\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J, M)),
     ("a.csv", "job,m1,m2\n#1,3,4\n#2,5,6\n#3,7,8", Read("pmsp", TALL, ("#1", "#2", "#3"), M)),
+    ("a.csv", "#,m1,10\na,3,4\nb,5,6\nc,7,8", "line 1 begins with # and is as wide as the table"),
+    ("a.csv", "#,m1,10\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J), ReadOptions(comments=True)),
+    ("a.csv", "m1,m2,m3\n1,2,3\n#4,five,6\n4,5,6", "line 3 begins with # and is as wide as the table"),
     ("a.csv", "#1,3,4\n#2,5,6\n#3,7,8", Read("pmsp", TALL, ("#1", "#2", "#3"))),
     ("a.csv", "a,3,4\n#2,5,6\nc,7,8", "line 2 begins with # and is as wide as the table: a comment or a row?"),
     ("a.csv", "a,3,4\n#2,5,6\nc,7,8", Read("pmsp", TALL, ("a", "#2", "c")), ReadOptions(comments=False)),
@@ -392,7 +420,7 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.csv", "name,lat,lon,demand\na,1,2,3\nb,3,4,5", "'lat' and 'lon' look like coordinates"),
     (
         "a.csv",
-        "name,lat,lon,demand\na,1,2,3\nb,3,4,5",
+        "name,demand,km,h\na,1,2,3\nb,3,4,5",
         "points are a table of two columns of numbers, got 2 × 3",
         GLOBE,
     ),
@@ -516,5 +544,120 @@ CORPUS: list[tuple[Any, ...]] = [
     ),
     ("a.xlsx", xlsx(TALL), "--range must look like B2:F20, got 'all'", ReadOptions(range="all")),
     ("a.xlsx", xlsx(TALL), "from its upper left cell to its lower right one", ReadOptions(range="C3:A1")),
-    ("a.csv", "3,4\n5,6\n7,8", "--sheet and --range are for workbooks", ReadOptions(sheet="One")),
+    ("a.csv", "3,4\n5,6\n7,8", "--sheet is for workbooks", ReadOptions(sheet="One")),
+    # marks before fractions
+    ("a.tsv", "1.000\t2\n3\t4\n5\t6", "line 1, column 1: '1.000' may be 1000 or 1.0; say which mark"),
+    ("a.tsv", "1.000\t2\n3\t4\n5\t6", Read("pmsp", [[1000, 2], [3, 4], [5, 6]]), COMMA),
+    ("a.tsv", "1.000\t2.5\n3\t4\n5\t6", Read("pmsp", [[1.0, 2.5], [3.0, 4.0], [5.0, 6.0]])),
+    ("a.txt", "1.000 2\n3 4\n5 6", Read("pmsp", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])),
+    ("a.xlsx", xlsx([["1.234", 2], [3, 4], [5, 6]]), "cell A1: '1.234' may be 1234 or 1.234"),
+    # columns that number the rows, without a word above them
+    ("a.csv", "1,10,20\n2,30,40\n4,50,60\n7,1,2", "column 1 may number the rows (1, 2, 4, …); say --id-column 1"),
+    ("a.csv", "1,10,20\n2,30,40\n4,50,60\n7,1,2", Read("pmsp", NUMBERED), NO),
+    ("a.csv", "2020,1,2\n2021,3,4\n2022,5,6", "column 1 may number the rows (2020, 2021, 2022, …)"),
+    ("a.csv", "9100,1,2\n9020,3,4\n9450,5,6\n9001,7,9", "column 1 may number the rows (9100, 9020, 9450, …)"),
+    ("a.csv", "cut,saw,mill\n101,10,20\n102,30,40\n103,50,60", "column 1 'cut' may number the rows"),
+    ("a.csv", "1,2\n3,4\n5,6\n7,8", Read("pmsp", [[1, 2], [3, 4], [5, 6], [7, 8]])),
+    ("a.csv", "Auftrag,cut,drill\n7,3,4\n2,5,6\n9,7,8", Read("pmsp", TALL, ("7", "2", "9"), ("cut", "drill"))),
+    ("a.csv", "0,1,2\n1,0,3\n2,3,0", "a square matrix (3 × 3) may be distances or processing times"),
+    # rows and columns that are none of the matrix
+    ("a.csv", "job,m1,m2\na,3,4\nb,5,6\nc,7,8\nTotal,15,18", "the row 'Total' seems not to be one of the matrix"),
+    ("a.csv", "job,m1,m2\na,3,4\nb,5,6\nc,7,8\nSumme,15,18", "say --skip Summe to leave it out, --labels if it is"),
+    ("a.csv", TOTAL, Read("pmsp", TALL, J, M, "without 'Total'"), ReadOptions(skip=("Total",))),
+    ("a.csv", TOTAL, Read("pmsp", [*TALL, [15, 18]], (*J, "Total"), M), YES),
+    ("a.csv", TOTAL, Read("pmsp", TALL, J, M), ReadOptions(skip=("row 5",))),
+    (
+        "a.csv",
+        TOTAL,
+        Read("pmsp", [[3], [5], [7], [15]], (*J, "Total"), ("m1",)),
+        ReadOptions(True, skip=("column 3",)),
+    ),
+    ("a.csv", TOTAL, "there is no row and no column 'sum' (--skip)", ReadOptions(skip=("sum",))),
+    ("a.csv", "job,job\n1,2\n3,4", "there are several called 'job' (--skip)", ReadOptions(skip=("job",))),
+    ("a.csv", "m1,m2\na,3,4\nb,5,6\nc,7,8\nq,1,2", Read("pmsp", TALL, J, M), ReadOptions(skip=("q",))),
+    ("a.csv", "m0,m1,m2\na,9,3,4\nb,9,5,6\nc,9,7,8", Read("pmsp", TALL, J, M), ReadOptions(skip=("m0",))),
+    ("a.csv", "job,m1,m2,Total\na,3,4,7\nb,5,6,11", "the column 'Total' seems not to be one of the matrix"),
+    ("a.csv", "job,rank,m1,m2\na,1,3,4\nb,2,5,6\nc,3,7,8", "the column 'rank' seems not to be one of the matrix"),
+    ("a.csv", "job,due,m1,m2\na,1,3,4\nb,2,5,6\nc,3,7,8", Read("pmsp", TALL, J, M), ReadOptions(skip=("due",))),
+    ("a.csv", ",A,B,Total\nA,0,2,2\nB,3,0,3", "the column 'Total' seems not to be one of the matrix"),
+    ("a.csv", "5,6,1\n3,4,5\n7,8,2\n15,18,8", "line 4 is the sum of all rows before it; say --skip 'line 4'"),
+    ("a.csv", "5,6,1\n3,4,5\n7,8,2\n15,18,8", Read("pmsp", [[5, 6, 1], [3, 4, 5], [7, 8, 2], [15, 18, 8]]), NO),
+    ("a.csv", "3,4,7\n5,6,11\n7,8,15\n7,9,16", "column 3 is the sum of all columns before it; say --skip 'column 3'"),
+    ("a.csv", "3,4,7\n5,6,11\n7,8,15", Read("pmsp", TALL), ReadOptions(skip=("column 3",))),
+    ("a.csv", "3,4\n5,6\n8,10", Read("pmsp", [[3, 4], [5, 6], [8, 10]])),
+    (
+        "a.npy",
+        GOOD_NPY,
+        "only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to --skip",
+        ReadOptions(skip=("row 1",)),
+    ),
+    ("a.csv", "job,m1,m2\n,min,min\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J, M), ReadOptions(skip=("row 2",))),
+    ("a.csv", "Times\njob,m1,m2\na,3,4\nb,5,6\nc,7,8", Read("pmsp", TALL, J, M), ReadOptions(skip=("Times",))),
+    ("a.csv", "3,4,5\n5,6,7\n\n7,8,9\n1,1,1", "line 3 is empty, and more follows"),
+    ("a.csv", "3,4\n\n5,6\n\n7,8\n\n", Read("pmsp", TALL)),
+    ("a.csv", "m1,m2\n\n3,4\n5,6\n7,8", Read("pmsp", TALL, None, M)),
+    # lists of pairs
+    ("a.csv", "from,to,km\nA,B,3\nB,A,4\nA,C,5", "a list with a pair a line is not read, only a matrix"),
+    ("a.csv", "job,machine,time\n0,0,3\n1,1,4\n2,0,5\n3,1,6", "the column 'machine' seems to hold names"),
+    (
+        "a.json",
+        '[{"job": 1, "machine": 2, "time": 3}, {"job": 2, "machine": 1, "time": 4}]',
+        "a list with a pair a line",
+    ),
+    # the other way round
+    ("a.csv", "machine,j1,j2,j3\nsaw,3,5,7\ndrill,4,6,8", "the rows seem to be machines, and must be jobs"),
+    ("a.csv", "machine,j1,j2,j3\nsaw,3,5,7\ndrill,4,6,8", Read("pmsp", TALL, JJ, ("saw", "drill")), TURN),
+    ("a.csv", "machine,j1,j2,j3\nA,1,2,3\nB,4,5,6", Read("pmsp", WIDE, ("A", "B"), JJ), ReadOptions(transpose=False)),
+    ("a.csv", ",job 1,job 2,job 3\nA,1,2,3\nB,4,5,6", "say --transpose if they are machines, --no-transpose if"),
+    ("a.csv", "job\\machine,A,B\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), ("A", "B"))),
+    ("a.csv", "to/from,A,B,C\nA,0,4,6\nB,2,0,7\nC,3,5,0", "by 'to/from' in the corner rows may be where one goes to"),
+    ("a.csv", "to/from,A,B,C\nA,0,4,6\nB,2,0,7\nC,3,5,0", Read("atsp", CITIES, ABC, ABC, "changed places"), TURN),
+    ("a.csv", "from/to,A,B,C\nA,0,2,3\nB,4,0,5\nC,6,7,0", Read("atsp", CITIES, ABC, ABC)),
+    ("a.csv", "1,2,3\n4,x,6", Read("pmsp", [[1, 4], [2, None], [3, 6]]), TURN_NO),
+    ("a.npy", npy(np.array(WIDE)), Read("pmsp", [[1, 4], [2, 5], [3, 6]]), TURN),
+    ("a.json", '{"durations": [[1, 2, 3], [4, 5, 6]]}', "--transpose is for a table, or for one matrix", TURN),
+    # names above and beside that are not quite the same
+    ("a.csv", ",A,B,C\nB,0,1,2\nA,3,0,4\nC,5,6,0", "rows and columns must be in the same order", ReadOptions(), "atsp"),
+    ("a.csv", ",A,B,C\nB,0,1,2\nA,3,0,4\nC,5,6,0", "may be distances or processing times"),
+    ("a.csv", ",a,b,c\nA,0,1,2\nB,3,0,4\nC,5,6,0", "may be distances or processing times"),
+    ("a.csv", ",A,B,C\nA,0,1,2\nB,3,0,4", "part of a matrix of distances? say --problem pmsp"),
+    ("a.csv", ",A,B\nA,1,2\nB,3,4\nC,5,6", Read("pmsp", [[1, 2], [3, 4], [5, 6]], ABC, ("A", "B"))),
+    # coordinates
+    ("a.csv", "city,x,y,demand\na,0,0,3\nb,3,4,5", "'x' and 'y' look like coordinates"),
+    ("a.csv", "city,x,y,demand\na,0,0,3\nb,3,4,5", Read("atsp", FIVE, AB, AB, "'demand' not used"), STRAIGHT),
+    ("a.csv", "city,x (km),y (km)\na,0,0\nb,3,4", "'x (km)' and 'y (km)' look like coordinates"),
+    ("a.csv", "Ort,Breite,Länge\na,0,0\nb,3,4", "'Breite' and 'Länge' look like coordinates"),
+    ("a.csv", "y,x\n0,0\n4,3", Read("atsp", FIVE), STRAIGHT),
+    ("a.csv", "0,95\n0,95", Read("atsp", NOWHERE, said="of latitude and longitude, in this order"), GLOBE),
+    ("a.csv", "x,y\n95,0\n95,0", Read("atsp", NOWHERE, said="of longitude and latitude, in this order"), GLOBE),
+    ("a.csv", "job,x,y,z\na,3,4,1\nb,5,6,1\nc,7,8,1", Read("pmsp", [[3, 4, 1], [5, 6, 1], [7, 8, 1]], J, XYZ), LIKE),
+    # JSON that says more than is heard, or something else
+    (
+        "a.json",
+        '{"durations": [[3, 4], [5, 6], [7, 8]], "due": [1, 2, 3], "unit": "h"}',
+        Read("pmsp", TALL, said=UNUSED),
+    ),
+    ("a.json", '{"problem": "pmsp", "durations": [[1]], "matrix": [[2]]}', "a 'matrix' and an array 'durations'"),
+    ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": [[0, 1], [1, 0]]}', "may be a mask or a list of pairs"),
+    ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": "nan"}', "'forbidden' must be a matrix of true and false"),
+    ("a.json", '{"durations": [[1, 2]], "jobs": [true]}', "'jobs' must be a list of names"),
+    ("a.json", '{"durations": [[1, 2], [3, 4], [5, 6]], "jobs": ["\\ud800", "b", "c"]}', HALVED),
+    ("a.json", "[[1, 2], [3, 1e400], [5, 6]]", "row 2, column 2: the number is too large"),
+    ("a.json", "[[1, 2], [3, Infinity], [5, 6]]", Read("pmsp", [[1, 2], [3, None], [5, 6]])),
+    ("a.jsonl", '{"job": "a\u2028b", "m1": 3, "m2": 4}\n{"job": "c", "m1": 5, "m2": 6}', SPLIT),
+    # workbooks that show something else than they hold
+    ("a.xlsx", xlsx([["m1", "m2"], *TALL], hidden_rows=[3]), "row 3 is hidden; say --hidden to read it, --no-hidden"),
+    ("a.xlsx", xlsx([["m1", "m2"], *TALL], hidden_rows=[3]), Read("pmsp", TALL, None, M), ReadOptions(hidden=True)),
+    ("a.xlsx", xlsx([["m1", "m2"], *TALL, [9, 9]], hidden_rows=[5]), SHOWN, ReadOptions(hidden=False)),
+    ("a.xlsx", xlsx([["m1", "m2"], *TALL], hidden_columns="B"), "column B is hidden; say --hidden to read it"),
+    ("a.xlsx", xlsx([["m1", "m2"], *TALL], hidden_rows=[9]), Read("pmsp", TALL, None, M)),
+    ("a.xlsx", xlsx([["m1", "m2"], [3, None], [5, 6]], merged="A2:B2"), "the cells A2:B2 are merged; separate them"),
+    ("a.xlsx", xlsx([["T"], ["m1", "m2"], *TALL], merged="A1:B1"), "the cells A1:B1 are merged; separate them"),
+    (
+        "a.xlsx",
+        xlsx([["T"], ["m1", "m2"], *TALL], merged="A1:B1"),
+        Read("pmsp", TALL, None, M),
+        ReadOptions(range="A2:B5"),
+    ),
+    ("a.csv", "3,4\n5,6\n7,8", "--hidden is for workbooks", ReadOptions(hidden=True)),
 ]

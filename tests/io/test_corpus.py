@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.errors import InputError, UsageError
+from icdc.errors import InputError, UsageError, on_command_line
 from icdc.io import Instance, ReadOptions, read_instances
 from icdc.problems.registry import get_problem
 from tests.io.corpus import CORPUS
@@ -17,7 +17,8 @@ def attempt(path: Path, *arguments: Any) -> tuple[list[Instance], str | None]:
     try:
         return read_instances(path, *arguments), None
     except (InputError, UsageError) as error:
-        return [], str(error)
+        with on_command_line():
+            return [], str(error)
 
 
 def shown(instance: Instance) -> list[list[object]]:

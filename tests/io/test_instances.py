@@ -65,7 +65,7 @@ def csv(matrix: np.ndarray) -> str:
 )
 def test_a_bare_square_matrix_needs_its_problem_said(tmp_path: Path, name: str, content: str | bytes) -> None:
     path = write(tmp_path, name, content)
-    with pytest.raises(UsageError, match="--problem atsp or --problem pmsp"):
+    with pytest.raises(UsageError, match='problem="atsp" or problem="pmsp"'):
         read_instances(path)
     instance = one(path, Atsp())
     np.testing.assert_array_equal(instance.arrays["distances"], SQUARE)
@@ -203,7 +203,7 @@ def test_a_square_matrix_in_doubt_names_the_problems_it_may_be(tmp_path: Path) -
     with pytest.raises(UsageError) as caught:
         one(write(tmp_path, "t.json", json.dumps(SQUARE.tolist())))
     assert str(caught.value).endswith(
-        "a square matrix (3 × 3) may be distances or processing times; say which with --problem atsp or --problem pmsp"
+        'a square matrix (3 × 3) may be distances or processing times; say which with problem="atsp" or problem="pmsp"'
     )
 
 

@@ -61,7 +61,7 @@ def test_which_mark_stands_before_fractions() -> None:
     assert decided("1,234", separator=",") == "."
     assert decided("1,234", asked=",") == ","
     for cells, separator in ((["1,234"], ";"), (["1,234"], "\t"), (["1.234"], ";"), (["1,234"], "")):
-        with pytest.raises(UsageError, match=r"t: cell 0: .* may be .* --decimal , or --decimal \."):
+        with pytest.raises(UsageError, match=r't: cell 0: .* may be .* decimal="," or decimal="\."'):
             decided(*cells, separator=separator)
 
 

@@ -192,7 +192,7 @@ def test_a_solver_that_finds_only_forbidden_pairs() -> None:
 @pytest.mark.parametrize("problem", [None, Atsp()])
 def test_a_square_matrix_needs_a_word(problem: Any) -> None:
     if problem is None:
-        with pytest.raises(UsageError, match="say which with --problem atsp or --problem pmsp"):
+        with pytest.raises(UsageError, match='say which with problem="atsp" or problem="pmsp"'):
             one(np.ones((3, 3)))
     else:
         assert one(np.ones((3, 3)), problem=problem).problem is problem

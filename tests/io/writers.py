@@ -19,7 +19,7 @@ from tests.io.corpus import npy, npz, xlsx
 
 WORDS = (
     "a b c d cut drill Ärger x y J01 J02 #2 3rd Job_4 São*Paulo 'q' semi;colon com,ma pi|pe tab\tbed two\nlines null "
-    'say"hi" 10 20 7 none-such \x1b[31mred e5 1.x -minus +plus m²'
+    'say"hi" 10 20 7 Total rank machine none-such \x1b[31mred e5 1.x -minus +plus m²'
 ).split(" ")
 MARKS = ("", "-", "x", "inf", "∞", "null", "--", "–")
 
@@ -93,7 +93,7 @@ def options_for(truth: Truth, **more: Any) -> ReadOptions:
         return ReadOptions(labels=True, **more)
     if truth.columns is not None:
         return ReadOptions(labels=True, id_column="0", **more)
-    return ReadOptions(labels=False, **more) if truth.rows is None else ReadOptions(id_column="1", **more)
+    return ReadOptions(labels=False, id_column=None if truth.rows is None else "1", **more)
 
 
 def number_text(value: Any, decimal: str, group: str) -> str:
@@ -126,7 +126,7 @@ def tables(draw: st.DrawFn, truth: Truth) -> Written:
             cells[r] = diagonal
         lines.append([*([] if truth.rows is None else [truth.rows[r]]), *cells])
     if truth.columns is not None:
-        corner = draw(st.sampled_from(["", "job", "ID", "#", "whatever", "from/to"]))
+        corner = draw(st.sampled_from(["", "job", "ID", "#", "whatever", "from/to", "machine", "to"]))
         lines.insert(0, [*([] if truth.rows is None else [corner]), *truth.columns])
     marked = any(line[0].startswith("#") for line in lines)
     notes = draw(st.sampled_from([[], ["# made by hand"], ["", "   "]]))
@@ -207,7 +207,7 @@ def documents(draw: st.DrawFn, truth: Truth) -> Written:
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     if truth.rows is not None:
         records = [{"job": name, **record} for name, record in zip(truth.rows, records, strict=True)]
-    options = ReadOptions(labels=False) if truth.rows is None else ReadOptions(id_column="job")
+    options = ReadOptions(labels=False, id_column=None if truth.rows is None else "job")
     return Written("t.json", json.dumps(records).encode(), options)
 
 

@@ -52,6 +52,22 @@ def test_gantt_of_a_hundred_jobs_keeps_their_names() -> None:
     assert min(text.get_fontsize() for text in ax.texts) >= 4.5
 
 
+def test_names_are_drawn_as_they_are() -> None:
+    """Neither formulas nor escape codes: dollar signs, and characters that no terminal shows."""
+    names = ["$a^$", "$$", "\x1b[31mred"]
+    times = np.array([[3, 4, 5], [5, 6, 7], [7, 8, 9]])
+    for ax in (
+        plot_gantt(times, [0, 1, 2], jobs=names, machines=names),
+        plot_tour([0, 1, 2], distances=times, names=names),
+        plot_heatmap(times, rows=names, columns=names),
+    ):
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        figure.canvas.draw()
+        written = [text.get_text() for text in ax.findobj(matplotlib.text.Text)]
+        assert {r"\$a^\$", r"\$\$", r"\x1b[31mred"} <= set(written)
+
+
 def test_gantt_without_work() -> None:
     ax = plot_gantt(np.zeros((2, 2)), [0, 0], ax=Figure().subplots())
     assert ax.get_title() == "makespan 0"

@@ -129,7 +129,7 @@ def test_a_solver_is_asked_for_what_was_asked_for() -> None:
     assert (answer.samples, solver.asked[-1].samples) == (3, 3)
 
 
-@pytest.mark.parametrize(("limit", "shares"), [(8.0, [4.0, 3.5, 6.0]), (1.0, [0.5, 0.005, 0.01])])
+@pytest.mark.parametrize(("limit", "shares"), [(8.0, [4.0, 3.5, 6.0]), (2.5, [1.25, 0.75, 0.5])])
 def test_the_time_that_is_left_is_shared_out_by_instances(
     limit: float, shares: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +139,21 @@ def test_the_time_that_is_left_is_shared_out_by_instances(
     answers = dict(solve_instances([shop(2, 2)] * 3 + [shop(3, 2)], solver, time_limit=limit))
     assert [request.time_limit for request in solver.asked] == pytest.approx(shares)
     assert [answers[place].seconds for place in range(4)] == [0.5, 0.5, 1.0, 1.0]
+
+
+def test_after_the_time_limit_no_search_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left gets what its rule gives at once: many instances take no longer than the limit and one job."""
+    solver = Recording()
+    monkeypatch.setattr("icdc.solving.path.time", SimpleNamespace(perf_counter=lambda: solver.clock.now))
+    answers = dict(solve_instances([shop(2, 2)] * 3 + [shop(3, 2)], solver, time_limit=1.0))
+    assert len(solver.asked) == 1
+    assert [answers[place].found_by for place in range(4)] == ["recording"] * 2 + ["construction"] * 2
+    assert not any(answers[place].interrupted for place in range(4))
+    assert all(answers[place].feasible for place in range(4))
+    assert [answers[place].samples for place in (2, 3)] == [0, 0]
+    starts = [np.array([1, 0])] * 3 + [np.array([1, 0, 1])]
+    answers = dict(solve_instances([shop(2, 2)] * 3 + [shop(3, 2)], solver, time_limit=1.0, starts=starts))
+    assert (answers[3].found_by, answers[3].choice.tolist()) == ("start", [1, 0, 1])
 
 
 def test_after_an_interruption_nothing_more_begins(tmp_path: Path) -> None:

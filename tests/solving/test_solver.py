@@ -1,6 +1,7 @@
 """The learned solver: reproducible, independent of batch and chunk, never worse with more, always checked."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.registry import get_problem
 from icdc.solving import DiffusionSolver, Improvement
-from icdc.solving.search import default_chunk
-from icdc.solving.solver import Solver, fingerprints
+from icdc.solving.search import default_chunk, seconds_of_a_pass
+from icdc.solving.solver import Request, Solver, fingerprints
 from icdc.solving.verify import judge
 
 SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
@@ -101,6 +102,31 @@ def test_a_time_limit_is_used_and_kept() -> None:
     begin = time.perf_counter()
     DiffusionSolver(model, steps=2, device="cpu").solve(model.problem, arrays, samples=2, time_limit=1.0)
     assert 0.8 < time.perf_counter() - begin < 3.0
+
+
+def test_a_pass_that_does_not_fit_is_refused_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single pass over a large matrix takes minutes on a CPU; it is foreseen by one over a small matrix."""
+    model, arrays = setting("pmsp", (320, 300), count=1)
+    solver = DiffusionSolver(model, device="cpu")
+    ended: list[float] = []
+
+    def clock() -> float:
+        ended.append(7.0 * len(ended))
+        return ended[-1]
+
+    request = Request(model.problem, arrays, time_limit=1.0)
+    options = solver.options_for(model, (320, 300), 1)
+    monkeypatch.setattr("icdc.solving.search.time", SimpleNamespace(perf_counter=clock))
+    trial = (int(320 * (1e4 / 96e3) ** 0.5), int(300 * (1e4 / 96e3) ** 0.5))
+    seconds = seconds_of_a_pass(request, model, options)
+    assert seconds == pytest.approx(ended[-1] * 320 * 300 / (trial[0] * trial[1]))
+    monkeypatch.undo()
+    monkeypatch.setattr("icdc.solving.diffusion.seconds_of_a_pass", lambda *_: 61.0)
+    with pytest.raises(UsageError, match="'network' needs 61 s and more for one pass over a matrix of 320 × 300 here"):
+        solver.solve(model.problem, arrays, time_limit=1.0)
+    assert solver.solve(model.problem, arrays, samples=1, time_limit=60.5, callback=lambda _: True).feasible.all()
+    small = {"durations": arrays["durations"][:, :20, :20]}
+    assert solver.solve(model.problem, small, time_limit=0.1).feasible.all()
 
 
 def test_with_a_time_limit_the_first_step_has_an_answer() -> None:
@@ -253,7 +279,7 @@ def test_solve_from_python() -> None:
     exact = icdc.solve(matrix, problem="atsp", solver=icdc.make_solver("cpsat"))
     assert exact.verdict.objective is not None
     assert exact.verdict.objective <= again.verdict.objective
-    with pytest.raises(UsageError, match="say which with --problem atsp or"):
+    with pytest.raises(UsageError, match='say which with problem="atsp" or'):
         icdc.solve(matrix)
     with pytest.raises(InputError, match="square"):
         icdc.solve([[1, 2, 3], [4, 5, 6]], problem="atsp", model=model)

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import os
 import re
+import signal
 import sys
 import threading
 import traceback
@@ -17,14 +18,14 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ..errors import IcdcError, visible
+from ..errors import IcdcError, on_command_line, visible
 from ..search.compiled import BACKGROUND, SEARCH, compiling
 from .check_problem import check_problem
 from .evaluate import evaluate
 from .finetune import finetune
 from .generate import generate
 from .info import info, models
-from .interrupts import listening
+from .interrupts import WORDS, listening
 from .serve import serve
 from .solve import solve
 from .train import train
@@ -73,7 +74,7 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     _keep_freed_memory()
-    with listening() as interrupts:
+    with listening() as interrupts, on_command_line():
         try:
             given = sys.argv[1:] if arguments is None else list(arguments)
             code = app(args=given, prog_name="icdc", standalone_mode=False)
@@ -115,6 +116,9 @@ def _usage(error: Any) -> int:
 
 def main() -> None:
     """Entry point of the `icdc` command."""
+    for number in WORDS:
+        # heard while the command runs; afterwards its answer is out, and the exit code stands
+        signal.signal(number, lambda *_: None)
     code = run()
     if any(thread.name.startswith(BACKGROUND) for thread in threading.enumerate()):
         # a compiler or an import whose work nobody waits for any more

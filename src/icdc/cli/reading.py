@@ -22,8 +22,19 @@ IdColumn = Annotated[
 Metric = Annotated[
     str | None, typer.Option(metavar="euclidean|geo", help="The table holds points; take distances between them.")
 ]
+Skip = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Leave out a row or a column: its name, 'row 4' or 'column 3'; may be repeated."),
+]
+Transpose = Annotated[
+    bool | None,
+    typer.Option("--transpose/--no-transpose", help="Rows and columns of the table change places, or do not."),
+]
 Sheet = Annotated[str | None, typer.Option(help="The sheet of a workbook (.xlsx).")]
 Range = Annotated[str | None, typer.Option("--range", metavar="B2:F20", help="The part of the sheet.")]
+Hidden = Annotated[
+    bool | None, typer.Option("--hidden/--no-hidden", help="Read hidden rows and columns of a workbook, or do not.")
+]
 Forbidden = Annotated[
     str | None, typer.Option(metavar="nan", help="Also read NaN as a forbidden pair, beside empty cells, -, x and inf.")
 ]
@@ -38,6 +49,9 @@ def read_options(
     sheet: str | None,
     cells: str | None,
     forbidden: str | None,
+    skip: list[str] | None,
+    transpose: bool | None,
+    hidden: bool | None,
 ) -> "ReadOptions":
     """Return what was said about the files."""
     from ..errors import UsageError
@@ -45,4 +59,16 @@ def read_options(
 
     if forbidden not in (None, "nan"):
         raise UsageError(f"--forbidden takes 'nan' or nothing, got '{forbidden}'")
-    return ReadOptions(labels, comments, decimal, id_column, metric, sheet, cells, forbidden == "nan")
+    return ReadOptions(
+        labels,
+        comments,
+        decimal,
+        id_column,
+        metric,
+        sheet,
+        cells,
+        forbidden == "nan",
+        tuple(skip or ()),
+        transpose,
+        hidden,
+    )

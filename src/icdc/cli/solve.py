@@ -72,8 +72,11 @@ def solve(
     decimal: reading.Decimal = None,
     id_column: reading.IdColumn = None,
     metric: reading.Metric = None,
+    skip: reading.Skip = None,
+    transpose: reading.Transpose = None,
     sheet: reading.Sheet = None,
     cells: reading.Range = None,
+    hidden: reading.Hidden = None,
     forbidden: reading.Forbidden = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what was read, and which solver and model answer it, and why.")
@@ -117,7 +120,9 @@ def solve(
     chosen = _make(
         solver, model=model, steps=steps, refine=refine, improve_rounds=improve_rounds, device=device, trace=recorder
     )
-    read = reading.read_options(labels, comments, decimal, id_column, metric, sheet, cells, forbidden)
+    read = reading.read_options(
+        labels, comments, decimal, id_column, metric, sheet, cells, forbidden, skip, transpose, hidden
+    )
     instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
     wanted = wishes.read_wishes(fix, stay, open_path, first, last, busy, decimal)
     _check_animation(plot, recorder, instances, bool(wanted))

@@ -30,8 +30,11 @@ def verify(
     decimal: reading.Decimal = None,
     id_column: reading.IdColumn = None,
     metric: reading.Metric = None,
+    skip: reading.Skip = None,
+    transpose: reading.Transpose = None,
     sheet: reading.Sheet = None,
     cells: reading.Range = None,
+    hidden: reading.Hidden = None,
     forbidden: reading.Forbidden = None,
 ) -> None:
     """Check a solution: feasible or not, its objective, a lower bound and the gap between them.
@@ -55,7 +58,9 @@ def verify(
     from ..solving.answer import verdict_text
     from ..solving.verify import verdict_on
 
-    read = reading.read_options(labels, comments, decimal, id_column, metric, sheet, cells, forbidden)
+    read = reading.read_options(
+        labels, comments, decimal, id_column, metric, sheet, cells, forbidden, skip, transpose, hidden
+    )
     instances = read_instances(instance, None if problem is None else find_problem(problem), read)
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")

@@ -46,7 +46,8 @@ def parse_json(text: str, name: str) -> list[Any]:
         raise InputError(f"{name}: {error}") from None
     except ValueError as error:
         first = error
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    # a text may hold other line breaks than this one, as it may in any JSON
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     documents = []
     for number, line in lines:
         try:
@@ -80,7 +81,11 @@ def raw_from_json(
 
 
 def _loads(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_object)
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_Constant)
+
+
+class _Constant(float):
+    """`NaN` and `Infinity` as they are written; an infinity that is none of these is a number with too many digits."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -163,13 +168,15 @@ def _instance(document: Any, name: str, options: ReadOptions, given: Problem | N
     place = f"{name} ({title})" if isinstance(title, str) and title.isprintable() and title else name
     row_words, column_words = _words_for_items(given)
     about = {"problem", "name", "comment", "solution", *row_words, *column_words}
-    arrays, forbidden = {}, {}
+    arrays, forbidden, others = {}, {}, []
     for key, value in document.items():
         if key not in about and isinstance(value, list):
             array = BARE if key == "matrix" else key
             arrays[array], marked = _matrix(value, f"{name}: '{key}'", options, given)
             if marked is not None:
                 forbidden[array] = marked
+        elif key not in about and value is not None:
+            others.append(key)
     if not arrays:
         nested = any(isinstance(value, dict) for value in document.values())
         hint = " (a table is written as a list of records, or as columns, index and data)" if nested else ""
@@ -182,7 +189,9 @@ def _instance(document: Any, name: str, options: ReadOptions, given: Problem | N
         return raw_from_points(
             arrays["coordinates"], forbidden.get("coordinates"), None, options.metric, place, rows, ()
         )
-    return RawInstance(place, arrays, problem, rows, columns, forbidden=forbidden or None)
+    if not isinstance(document.get(FORBIDDEN), list | None):
+        raise InputError(f"{name}: '{FORBIDDEN}' must be a matrix of true and false, got {_kind(document[FORBIDDEN])}")
+    return RawInstance(place, arrays, problem, rows, columns, forbidden=forbidden or None, unused=tuple(others))
 
 
 def _words_for_items(given: Problem | None) -> tuple[list[str], list[str]]:
@@ -222,7 +231,10 @@ def _matrix(
         return _vector(value, where), None
     _rows_of_lists(value, where)
     if where.endswith(f"'{FORBIDDEN}'") and all(type(c) is bool or c in (0, 1) for row in value for c in row):
-        return _rectangle(value, where).astype(bool), None
+        mask = _rectangle(value, where)
+        if mask.shape[1] == 2 and not any(type(cell) is bool for row in value for cell in row):
+            raise InputError(f"{where} may be a mask or a list of pairs; write true and false for each pair")
+        return mask.astype(bool), None
     plain = all(_is_plain(cell) for row in value for cell in row)
     if plain and len({len(row) for row in value}) == 1:
         for r, row in enumerate(value, 1):
@@ -268,6 +280,8 @@ def _cells(row: list[Any], number: int, where: str) -> list[str]:
     for c, value in enumerate(row, 1):
         if isinstance(value, list | dict):
             raise InputError(f"{where}: row {number}, column {c}: {_kind(value)} is not a number")
+        if type(value) is float and math.isinf(value):
+            raise InputError(f"{where}: row {number}, column {c}: the number is too large")
         cells.append(cell_of(value, f"{where}: row {number}, column {c}"))
     return cells
 
@@ -291,7 +305,7 @@ def _names(document: dict[str, Any], words: Sequence[str], where: str) -> Names 
     for word in words:
         value = document.get(word)
         if isinstance(value, list):
-            names = tuple(tidy(str(item)) for item in value if isinstance(item, str | int))
+            names = tuple(tidy(str(item)) for item in value if type(item) in (str, int))
             if len(names) != len(value):
                 raise InputError(f"{where}: '{word}' must be a list of names")
             reject_duplicates(names, f"{where}: in '{word}' the name")

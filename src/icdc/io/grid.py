@@ -1,12 +1,14 @@
 """A table of cells, wherever it came from, before anybody has decided what in it is a name and what a number."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from .numbers import Plain, is_word
+from ..errors import InputError, UsageError
+from .numbers import Plain, is_word, shorten
 
 LARGEST_GRID = 20_000_000
 """Cells of the largest table that is read; as text they take more than a gigabyte."""
@@ -52,6 +54,31 @@ class Grid:
         """Say which column it is in its file."""
         number = self.first_column + column
         return f"column {column_letter(number) if self.column_letters else number}"
+
+    def without(self, skipped: Sequence[str]) -> "Grid":
+        """Leave out rows and columns, each by its name (its first cell) or by its place: "row 4", "column 3"."""
+        for asked in skipped:
+            header = self.rows[0] if self.rows else []
+            width = max(map(len, self.rows), default=0)
+            # a narrow first row is a title
+            columns = [place for place, cell in enumerate(header) if cell == asked and len(header) >= width - 1]
+            rows = [place for place, row in enumerate(self.rows) if row[:1] == [asked] and (place or not columns)]
+            place = re.fullmatch(r"(row|line|record|column) (\w+)", asked)
+            if place and place[1] != "column":
+                rows = rows or [index for index, line in enumerate(self.lines) if str(line) == place[2]]
+            elif place:
+                found = [index for index in range(width) if self.column_place(index) == asked]
+                columns = columns or [index - width + len(header) for index in found]
+            if len(rows) + len(columns) != 1:
+                problem = "there is no row and no column" if not rows and not columns else "there are several called"
+                raise UsageError(f"{self.name}: {problem} {shorten(asked)} (--skip)")
+            if columns:
+                from_end = len(header) - columns[0]  # a header may lack its corner
+                self.rows = [row[: len(row) - from_end] + row[len(row) - from_end + 1 :] for row in self.rows]
+            else:
+                del self.rows[rows[0]], self.lines[rows[0]]
+            self.notes.append(f"without {shorten(asked)}")
+        return self
 
     def trimmed(self) -> "Grid":
         """Leave out empty rows and columns around the cells, as spreadsheets like to write them."""

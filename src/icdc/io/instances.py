@@ -21,7 +21,7 @@ from .files import STDIN, decoded, read_bytes, unpacked
 from .matrix import raw_from_grid
 from .numbers import HINT, shorten
 from .points import raw_from_points
-from .raw import BARE, RawInstance
+from .raw import BARE, RawInstance, turned
 from .reading import DEFAULTS, ReadOptions
 from .tables import raw_from_table
 from .tsplib import looks_like_tsplib, raw_from_tsplib
@@ -71,6 +71,9 @@ def instances_of(
 
 def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions = DEFAULTS) -> Instance:
     """Decide which problem an instance is of, and check it."""
+    if options.skip and not raw.is_table:
+        raise UsageError(f"{raw.name}: only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to --skip")
+    raw = turned(raw, options)
     problem = _problem_of(raw, problem)
     try:
         given = problem.completed(Given(raw.arrays, raw.forbidden, raw.rows, raw.columns, raw.notes))
@@ -111,7 +114,7 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
         columns,
         _coordinates(raw, problem, shape[0]),
         forbidden,
-        "; ".join([_sizes(problem, named), *raw.notes, *notes]),
+        "; ".join([_sizes(problem, named), *raw.notes, *notes, *_unused(raw, problem)]),
     )
 
 
@@ -125,8 +128,9 @@ def _raw_instances(
         raise InputError(f"{name}: this is a workbook of an old format, or one with a password; save it as .xlsx")
     if ending == ".xlsx" or (content.startswith(b"PK") and is_workbook(members_of(content, name))):
         return [raw_from_grid(grid_from_workbook(content, name, options), options, problem)]
-    if options.sheet is not None or options.range is not None:
-        raise UsageError(f"{name}: --sheet and --range are for workbooks (.xlsx)")
+    for value, option in ((options.sheet, "--sheet"), (options.range, "--range"), (options.hidden, "--hidden")):
+        if value is not None:
+            raise UsageError(f"{name}: {option} is for workbooks (.xlsx)")
     if ending in (".npy", ".npz") or content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         return [_with_metric(raw, options) for raw in raw_from_numpy(content, name, problem)]
     text, guessed = decoded(content, name)
@@ -178,7 +182,13 @@ def _problem_of_matrix(raw: RawInstance) -> Problem:
     named = raw.rows is not None and raw.columns is not None
     same_items = raw.blank_diagonal or (named and raw.rows == raw.columns)
     fitting = problems_of_matrix(shape, same_items)
-    if named and not set(raw.rows or ()) & set(raw.columns or ()):
+    beside, above = ({_folded(name) for name in names or ()} for names in (raw.rows, raw.columns))
+    if named and len(fitting) == 1 and not same_items and _is_part_of_distances(raw):
+        raise UsageError(
+            f"{raw.name}: some names stand both above and beside the matrix ({shape[0]} × {shape[1]}), with nothing "
+            "between an item and itself: part of a matrix of distances? say --problem pmsp if it holds processing times"
+        )
+    if named and not beside & above:
         # other names above than beside: other items
         fitting = [cls for cls in fitting if not cls.feature_sizes.same_items]
     if len(fitting) == 1:
@@ -190,6 +200,20 @@ def _problem_of_matrix(raw: RawInstance) -> Problem:
         f"{raw.name}: a {square}matrix ({shape[0]} × {shape[1]}) may be {' or '.join(c.entries for c in fitting)}; "
         f"say which with {' or '.join(f'--problem {cls.name}' for cls in fitting)}"
     )
+
+
+def _folded(name: str) -> str:
+    """Return a name without what may be written in several ways: capitals, and blanks of all kinds."""
+    return " ".join(name.casefold().split())
+
+
+def _is_part_of_distances(raw: RawInstance) -> bool:
+    """Tell whether rows and columns share names, and all entries from an item to itself are zero or nothing."""
+    assert raw.rows is not None
+    assert raw.columns is not None
+    places = {_folded(name): place for place, name in enumerate(raw.columns)}
+    shared = [(row, places[name]) for row, name in enumerate(map(_folded, raw.rows)) if name in places]
+    return len(shared) > 1 and not any(raw.arrays[BARE][place] for place in shared)
 
 
 def _names(raw: RawInstance, problem: Problem, shape: tuple[int, int]) -> tuple[Names | None, Names | None]:
@@ -270,6 +294,15 @@ def _sizes(problem: Problem, shape: tuple[int, int]) -> str:
     """Say how many rows and columns there are, in the problem's words."""
     rows, columns = counted(shape[0], problem.row_words), counted(shape[1], problem.column_words)
     return rows if problem.feature_sizes.same_items else f"{rows} × {columns}"
+
+
+def _unused(raw: RawInstance, problem: Problem) -> list[str]:
+    """Say which entries of a file do not count: whoever wrote them may think that they do."""
+    known = {*problem.arrays, FORBIDDEN, "coordinates"}
+    if BARE in raw.arrays and set(problem.arrays) & set(raw.arrays):
+        raise InputError(f"{raw.name}: there is a 'matrix' and an array '{problem.arrays[0]}': which one is meant?")
+    others = [*raw.unused, *(name for name in raw.arrays if name not in known and name != BARE)]
+    return [f"{', '.join(map(shorten, others[:8]))} not used"] if others else []
 
 
 def _coordinates(raw: RawInstance, problem: Problem, rows: int) -> NDArray[np.float64] | None:

@@ -6,6 +6,7 @@ the option that decides.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, UsageError
@@ -15,7 +16,9 @@ from .numbers import are_names, is_forbidden, is_number, is_word, shorten
 from .reading import ReadOptions
 
 _NUMBERING = frozenset(["id", "no", "nr", "num", "number", "index", "idx", "key", "code", "uid", "#", "№"])
+_NUMBERING |= {"nummer", "numéro", "número", "numero", "kennung"}
 _ITEMS = frozenset(["task", "node", "item", "stop", "from", "to", "name", "label", "row", "order", "unnamed"])
+_ITEMS |= {"auftrag", "aufgabe", "stadt", "ort", "von", "nach", "maschine", "tâche", "ville", "tarea", "ciudad"}
 _ITEMS |= {word for cls in BUILT_IN.values() for word in (*cls.row_words, *cls.column_words)}
 _DECIDES = "say --labels if they are, --no-labels if they are not"
 
@@ -67,19 +70,23 @@ def layout_of(grid: Grid, options: ReadOptions, square: bool) -> Layout:
     return layout
 
 
+def words_of(name: str) -> list[str]:
+    """Return the words in a name, without capitals: `jobID` has job and id."""
+    return [word.casefold() for word in re.findall(r"[^\W\d_]+|[#№]", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))]
+
+
 def says_names(corner: str) -> bool:
     """Tell whether the word above a column says that it holds names: `job`, `Job ID`, `city_no`, `No.`, `#`."""
-    words = re.findall(r"[^\W\d_]+|[#№]", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", corner))
+    words = words_of(corner)
     if not words or (re.search(r"\d", corner) and not corner.startswith("Unnamed:")):
         return False
     known = _NUMBERING | _ITEMS
-    return all({word.casefold(), word.casefold().removesuffix("s")} & known for word in words)
+    return all({word, word.removesuffix("s")} & known for word in words)
 
 
 def _numbers_items(word: str) -> bool:
     """Tell whether the word above a column says that it only numbers the rows."""
-    words = {part.casefold() for part in re.findall(r"[^\W\d_]+|[#№]", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", word))}
-    return says_names(word) and bool(words & _NUMBERING)
+    return says_names(word) and bool(set(words_of(word)) & _NUMBERING)
 
 
 def _header(grid: Grid, options: ReadOptions) -> bool:
@@ -92,7 +99,7 @@ def _header(grid: Grid, options: ReadOptions) -> bool:
     if not others:
         # one column under its name, unless the column is all words
         return bool(rest) and not is_number(corner) and not labelled and (is_word(corner) or corner.casefold() == "x")
-    if are_names(others):
+    if are_names(others) or (rest and are_names(first) and not labelled):
         return not is_number(corner)
     if not rest or any(map(is_word, others)) or options.labels is False:
         return False
@@ -149,7 +156,7 @@ def _refuse_doubts(grid: Grid, layout: Layout, square: bool) -> None:
                     f"{grid.name}: {grid.column_place(column)} {shorten(word)} seems to number the rows; "
                     f"say --id-column {column + 1} if it does, --no-labels if these are numbers to compute with"
                 )
-    if layout.names is not None or square or width < 2:
+    if layout.names is not None or square or width < 2 or (header is None and _has_zero_diagonal(body)):
         return
     cells = [row[0] for row in body]
     following = [row[1] for row in body]
@@ -168,22 +175,21 @@ def _refuse_doubts(grid: Grid, layout: Layout, square: bool) -> None:
 
 def _seems_an_index(cells: list[str], following: list[str], others: list[str], header: list[str] | None) -> bool:
     """Tell whether a first column of numbers looks like numbering: counting, ascending, or of another magnitude."""
-    if header is not None and _one_family(header):
+    if header is not None and one_family(header):
         return False
     if len(cells) < 3 or not _unique_integers(cells):
         return False
-    if _counts(cells):
-        return not _goes_on(cells, following)
-    if header is None:
-        return False
     values = [int(cell) for cell in cells]
+    if values == list(range(values[0], values[0] + len(values))):
+        return not _goes_on(cells, following)
     rest = [int(cell) for cell in others if _whole(cell)]
     if len(cells) > 3 and values == sorted(values):
-        return True
+        # a matrix of which every column ascends is sorted rather than numbered
+        return header is not None or not _all_ascend(others, len(others) // len(cells))
     return bool(rest) and len(rest) == len(others) and min(values) >= 10 * max(1, *rest)
 
 
-def _one_family(words: list[str]) -> bool:
+def one_family(words: Sequence[str]) -> bool:
     """Tell whether words differ in a number or a letter only: m1, m2, m3, or A, B, C."""
     stems = {re.sub(r"\d+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])", "*", word.casefold()) for word in words}
     return len(words) > 1 and len(stems) == 1 and "*" in next(iter(stems))
@@ -207,6 +213,20 @@ def _has_blank_diagonal(rows: list[list[str]], marks: set[str] | None = None) ->
         return False
     diagonal = [row[index] for index, row in enumerate(rows)]
     return all(map(is_forbidden, diagonal)) if marks is None else set(diagonal) <= marks
+
+
+def _has_zero_diagonal(rows: list[list[str]]) -> bool:
+    """Tell whether a square table has zeros on its diagonal, as distances have."""
+    square = all(len(row) == len(rows) for row in rows)
+    return square and all(row[place].strip("0.,") == "" != row[place] for place, row in enumerate(rows))
+
+
+def _all_ascend(cells: list[str], width: int) -> bool:
+    """Tell whether the numbers of every column, of cells row by row, are in order."""
+    if not all(map(_whole, cells)):
+        return False
+    columns = [[int(cell) for cell in cells[place::width]] for place in range(width)]
+    return all(column == sorted(column) for column in columns)
 
 
 def _whole(cell: str) -> bool:

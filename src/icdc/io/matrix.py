@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..problems.contract import Problem
 from ..problems.instance import Names
+from .doubts import refuse_names, refuse_sums
 from .grid import LARGEST_GRID, Grid
 from .layout import Layout, layout_of
 from .numbers import Number, Plain, Style, is_forbidden, is_missing, read_number, shorten, style_of
@@ -33,6 +34,8 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
 
     problem : the one that was asked for, if one was.
     """
+    if options.skip:
+        grid.without(options.skip)
     if grid.padded:
         grid.trimmed()
     if not grid.rows:
@@ -56,14 +59,20 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
     data = [column for column in range(len(body[0])) if column != layout.names]
     if not data:
         raise InputError(f"{grid.name}: there are labels but no numbers")
-    rows, columns = _names(grid, layout, data)
+    columns = _column_names(grid, layout, data)
+    if options.metric is None and options.labels is None:
+        if columns is not None and same_items is not False:
+            _refuse_points(grid, columns)
+        refuse_names(grid, layout, None, columns, problem, options.transpose is not None)
+    rows = _row_names(grid, layout)
     grid.notes.insert(0, layout.said(grid))
     if options.metric is not None:
-        values, missing = _read(grid, body, data, first, options)
-        return raw_from_points(values, missing, columns, options.metric, grid.name, rows, grid.notes)
-    if columns is not None and columns != rows and same_items is not False:
-        _refuse_points(grid, columns)
+        return _points(grid, body, data, layout, rows, columns, options)
+    if options.labels is None:
+        refuse_names(grid, layout, rows, None, problem, options.transpose is not None)
     found = _read(grid, body, data, first, options)
+    if options.labels is None and options.id_column is None and grid.header is None and not same_items:
+        refuse_sums(grid, found.values, found.forbidden, layout)
     square = found.values.shape[0] == found.values.shape[1] > 1
     apart = rows is not None and columns is not None and set(rows) != set(columns)
     if square and same_items is not False and not apart and triangle is None:
@@ -83,6 +92,7 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
         blank_diagonal=blank or triangle is not None,
         forbidden=forbidden,
         notes=tuple(grid.notes),
+        is_table=True,
     )
 
 
@@ -117,30 +127,57 @@ def _check_widths(grid: Grid, layout: Layout) -> None:
         )
 
 
-def _names(grid: Grid, layout: Layout, data: Sequence[int]) -> tuple[Names | None, Names | None]:
-    """Return the names of rows and columns, refusing those that occur twice."""
-    rows = columns = None
-    if layout.header:
-        header = grid.rows[0]
-        short = len(data) + (layout.names is not None) - len(header)
-        columns = tuple(tidy(header[column - short]) for column in data)
-        if "" in columns:
-            raise InputError(f"{grid.name}: {grid.column_place(data[columns.index('')])} has no name in the header")
-        reject_duplicates(columns, f"{grid.name}: the column label")
-    if layout.names is not None:
-        rows = tuple(tidy(row[layout.names]) for row in grid.rows[int(layout.header) :])
-        if "" in rows:
-            place = grid.lines[int(layout.header) + rows.index("")]
-            raise InputError(f"{grid.name}: {grid.line_word} {place} has no name in its column of names")
-        reject_duplicates(rows, f"{grid.name}: the row label")
-    return rows, columns
+def _column_names(grid: Grid, layout: Layout, data: Sequence[int]) -> Names | None:
+    """Return the names of the columns, refusing those that occur twice."""
+    if not layout.header:
+        return None
+    header = grid.rows[0]
+    short = len(data) + (layout.names is not None) - len(header)
+    columns = tuple(tidy(header[column - short]) for column in data)
+    if "" in columns:
+        raise InputError(f"{grid.name}: {grid.column_place(data[columns.index('')])} has no name in the header")
+    reject_duplicates(columns, f"{grid.name}: the column label")
+    return columns
+
+
+def _row_names(grid: Grid, layout: Layout) -> Names | None:
+    """Return the names of the rows, refusing those that occur twice."""
+    if layout.names is None:
+        return None
+    rows = tuple(tidy(row[layout.names]) for row in grid.rows[int(layout.header) :])
+    if "" in rows:
+        place = grid.lines[int(layout.header) + rows.index("")]
+        raise InputError(f"{grid.name}: {grid.line_word} {place} has no name in its column of names")
+    reject_duplicates(rows, f"{grid.name}: the row label")
+    return rows
+
+
+def _points(
+    grid: Grid,
+    body: Sequence[Sequence[str]],
+    data: Sequence[int],
+    layout: Layout,
+    rows: Names | None,
+    columns: Names | None,
+    options: ReadOptions,
+) -> RawInstance:
+    """Return the distances between points: of the columns that are coordinates by their names, else of the only two."""
+    assert options.metric is not None
+    known = () if columns is None else coordinate_columns(columns)
+    if columns is not None and known and len(columns) > 2:
+        others = [column for column in columns if column not in known]
+        grid.notes.append(f"{', '.join(map(shorten, others[:8]))} not used")
+        data = [column for column, name in zip(data, columns, strict=True) if name in known]
+        columns = tuple(name for name in columns if name in known)
+    values, missing = _read(grid, body, data, int(layout.header), options)
+    return raw_from_points(values, missing, columns, options.metric, grid.name, rows, grid.notes)
 
 
 def _read(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int], first: int, options: ReadOptions) -> _Cells:
     """Read the numbers of a table, and say how they were written."""
     style = style_of(
         ((row[c], grid.place(r + first, c)) for r, row in enumerate(body) for c in data),
-        grid.separator,
+        "\t" if grid.column_letters else grid.separator,
         options.decimal,
     )
     values: list[list[Number]] = []

@@ -76,10 +76,10 @@ def style_of(cells: Iterable[tuple[str, str]], separator: str, asked: str | None
     """Decide which mark stands before fractions, from cells with their places.
 
     Cells that make sense in one style only decide. Without any, commas group thousands where they separate cells,
-    too, and points stand before fractions except where the separator speaks for decimal commas. What is left is
-    refused, with the option that decides.
+    too, and points stand before fractions there and where a program wrote the numbers. What is left is refused, with
+    the option that decides: tabs and semicolons are what spreadsheets put between numbers of all countries.
 
-    separator : between the cells of the file, "" where there is none.
+    separator : between the cells of the file, "" where there is none, or only blanks.
     asked : the mark that was asked for, if one was.
     """
     if asked is not None:
@@ -96,7 +96,7 @@ def style_of(cells: Iterable[tuple[str, str]], separator: str, asked: str | None
             return Style("," if point is None else ".", cell)
         if point != comma:
             seen = seen or cell
-            certain = separator == "," if "," in cell else separator != ";"
+            certain = separator == "," if "," in cell else separator in (",", "")
             doubtful = doubtful or (None if certain else (cell, place))
     if doubtful is not None:
         cell, place = doubtful

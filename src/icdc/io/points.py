@@ -20,25 +20,56 @@ LARGEST_SET = 10_000
 _BLOCK = 256
 """Rows of the matrix that are computed at once."""
 
-_X = frozenset(["x", "xcoord", "coordx", "xcoordinate", "coordinatex", "xpos", "posx", "easting"])
-_Y = frozenset(["y", "ycoord", "coordy", "ycoordinate", "coordinatey", "ypos", "posy", "northing"])
-_LATITUDE = frozenset(["lat", "latitude"])
-_LONGITUDE = frozenset(["lon", "lng", "long", "longitude"])
+_X, _Y = frozenset(["x", "easting", "rechtswert"]), frozenset(["y", "northing", "hochwert"])
+_LATITUDE = frozenset(["lat", "latitude", "breite", "breitengrad", "latitud"])
+_LONGITUDE = frozenset(["lon", "lng", "long", "longitude", "länge", "längengrad", "longitud"])
+_BESIDE = frozenset(
+    [
+        "coord",
+        "coordinate",
+        "coordinates",
+        "koordinate",
+        "pos",
+        "position",
+        "in",
+        "km",
+        "m",
+        "mi",
+        "miles",
+        "meter",
+        "meters",
+        "deg",
+        "degrees",
+    ]
+)
+"""Words that may stand beside the word for a coordinate, in its column's name."""
 
 
 def coordinate_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that hold coordinates by their names: x and y, or latitude and longitude; () if none do.
 
-    Latitude and longitude are known among other columns; x and y only by themselves, since machines are called so, too.
+    Latitude and longitude are known among all other columns; x and y not among other letters, since machines are called
+    so, too.
     """
-    plain = {re.sub(r"[\W\d_]", "", column.casefold()): column for column in reversed(columns)}
-    latitude = next((plain[word] for word in plain if word in _LATITUDE), None)
-    longitude = next((plain[word] for word in plain if word in _LONGITUDE), None)
+    latitude, longitude = _called(columns, _LATITUDE), _called(columns, _LONGITUDE)
     if latitude is not None and longitude is not None:
         return latitude, longitude
-    x = next((plain[word] for word in plain if word in _X), None)
-    y = next((plain[word] for word in plain if word in _Y), None)
-    return (x, y) if x is not None and y is not None and len(columns) == 2 else ()
+    x, y = _called(columns, _X), _called(columns, _Y)
+    others = [column for column in columns if column not in (x, y)]
+    return (x, y) if x is not None and y is not None and not any(len(column) == 1 for column in others) else ()
+
+
+def _called(columns: Sequence[str], words: frozenset[str]) -> str | None:
+    """Return the first column that is called by one of some words, with or without a unit and the like."""
+    for column in columns:
+        parts = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column))
+        rest = {part.casefold() for part in parts} - words
+        joined = "".join(parts).casefold()
+        if len(parts) > len(rest) and rest <= _BESIDE:
+            return column
+        if any(joined in (word + beside, beside + word) for word in words for beside in _BESIDE):
+            return column
+    return None
 
 
 def raw_from_points(
@@ -65,10 +96,16 @@ def raw_from_points(
         raise InputError(f"{name}: distances between more than {LARGEST_SET} points do not fit into memory")
     points = points.astype(np.float64)
     known = coordinate_columns(columns) if columns is not None else ()
-    if metric == "geo" and columns is not None and known and known[0] != columns[0]:
-        points = points[:, ::-1]  # longitude first
+    turned = columns is not None and bool(known) and known[0] != columns[0]
+    if metric == "geo" and known and not _called(known, _LATITUDE):
+        turned = not turned  # x is drawn to the right, as longitude is
+    if turned:
+        points = points[:, ::-1]
     distances = distances_between(points, metric, name)  # type: ignore[arg-type]
-    words = "straight lines between points" if metric == "euclidean" else "kilometres on the globe between points"
+    words = "straight lines between points"
+    if metric == "geo":
+        first, second = ("longitude", "latitude") if turned else ("latitude", "longitude")
+        words = f"kilometres on the globe between points of {first} and {second}, in this order"
     map_points = points[:, ::-1] if metric == "geo" else points  # drawn with longitude to the right
     return RawInstance(
         name,

@@ -1,15 +1,16 @@
 """What a file says, before anybody has decided which problem it is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..problems.instance import Names
 from .numbers import Number, shorten
+from .reading import ReadOptions
 
 BARE = ""
 """The name of an array that came without one: just a matrix."""
@@ -26,6 +27,8 @@ class RawInstance:
     blank_diagonal : the diagonal was left out, as only a matrix from items to the same items has it.
     forbidden : for arrays of which some entries are marked as forbidden pairs, which; those entries hold 0.
     notes : what was understood, in a few words each.
+    unused : entries of the file that are no array, and that nothing looks at.
+    is_table : it is one table of cells, so that options about tables were heard.
     """
 
     name: str
@@ -36,6 +39,20 @@ class RawInstance:
     blank_diagonal: bool = False
     forbidden: dict[str, NDArray[np.bool_]] | None = None
     notes: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    is_table: bool = False
+
+
+def turned(raw: RawInstance, options: ReadOptions) -> RawInstance:
+    """Let rows and columns of a matrix change places, where that is asked for."""
+    if not options.transpose:
+        return raw
+    if set(raw.arrays) != {BARE} or raw.arrays[BARE].ndim != 2:
+        raise UsageError(f"{raw.name}: --transpose is for a table, or for one matrix without a name")
+    marked = None if raw.forbidden is None else {name: mask.T for name, mask in raw.forbidden.items()}
+    matrix = np.ascontiguousarray(raw.arrays[BARE].T)
+    notes = (*raw.notes, "rows and columns changed places")
+    return replace(raw, arrays={BARE: matrix}, rows=raw.columns, columns=raw.rows, forbidden=marked, notes=notes)
 
 
 def to_array(rows: Sequence[Sequence[Number]]) -> NDArray[Any]:
@@ -45,8 +62,10 @@ def to_array(rows: Sequence[Sequence[Number]]) -> NDArray[Any]:
 
 
 def tidy(name: str) -> str:
-    """Return a name on one line, however it was written."""
-    return name if name.isprintable() else " ".join(name.split())
+    """Return a name on one line, however it was written; halves of characters, which no file holds, as their code."""
+    if name.isprintable():
+        return name
+    return " ".join(name.encode("utf-8", "backslashreplace").decode().split())
 
 
 def reject_duplicates(names: Sequence[str], what: str) -> None:

@@ -19,7 +19,11 @@ class ReadOptions:
     id_column : the column that holds the names of the rows: its own name, or its number from 1; "0" for none.
     metric : the table holds points: "euclidean" (x, y) or "geo" (latitude, longitude in degrees) distances are
         taken between them.
+    skip : rows and columns that are left out, by their names or places: "Total", "row 4", "column 3".
+    transpose : True: rows and columns change places, since machines are rows, or rows are where one goes to. False:
+        they do not.
     sheet, range : the part of a workbook, such as "Times" and "B2:F20".
+    hidden : True: hidden rows and columns of a workbook are read. False: they are left out.
     nan_forbidden : NaN marks a forbidden pair, instead of being refused.
     """
 
@@ -31,6 +35,9 @@ class ReadOptions:
     sheet: str | None = None
     range: str | None = None
     nan_forbidden: bool = False
+    skip: tuple[str, ...] = ()
+    transpose: bool | None = None
+    hidden: bool | None = None
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):

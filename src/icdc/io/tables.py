@@ -30,6 +30,8 @@ class _Line:
     cells: list[str]
     marked: bool = False
     """Whether it begins with #."""
+    apart: bool = False
+    """Whether an empty line stands before it."""
 
 
 def raw_from_table(
@@ -46,6 +48,7 @@ def grid_from_text(text: str, name: str, options: ReadOptions = DEFAULTS) -> Gri
     separator = named[1] if named else _separator(text)
     found = list(_cut(lines, separator, name, 1 if named else 0, options.comments is not False))
     kept = _without_comments(found, separator, name, options)
+    _refuse_gaps(kept, name)
     return Grid(name, [line.cells for line in kept], [line.number for line in kept], separator=separator, padded=True)
 
 
@@ -60,15 +63,17 @@ def _separator(text: str) -> str:
 
 def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool) -> Iterator[_Line]:
     """Yield the lines that have anything in them as stripped cells; quoted cells may go on over several lines."""
-    place, cells = skip, 0
+    place, cells, empty = skip, 0, False
     while place < len(lines):
         line, number = lines[place], place + 1
         place += 1
         if not line.strip():
+            empty = True
             continue
         marked = comments and line.lstrip().startswith("#")
+        apart, empty = empty, False
         if not separator and '"' not in line:
-            yield _Line(number, line.split(), marked)
+            yield _Line(number, line.split(), marked, apart)
             continue
         taken = 0
 
@@ -88,7 +93,17 @@ def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool)
         cells += len(read)
         if cells > LARGEST_GRID:
             raise InputError(f"{name}: the table has more than {LARGEST_GRID} cells; write it as .npy")
-        yield _Line(number, [cell.strip() for cell in read], marked)
+        yield _Line(number, [cell.strip() for cell in read], marked, apart)
+
+
+def _refuse_gaps(lines: list[_Line], name: str) -> None:
+    """Refuse a table that goes on after an empty line, unless one stands after every row, or only below the header."""
+    rows = lines[2:]
+    apart = [line for line in rows if line.apart]
+    if apart and len(apart) < len(rows):
+        raise InputError(
+            f"{name}: line {apart[0].number - 1} is empty, and more follows; leave it out if the table goes on there"
+        )
 
 
 def _without_comments(lines: list[_Line], separator: str, name: str, options: ReadOptions) -> list[_Line]:
@@ -106,9 +121,11 @@ def _without_comments(lines: list[_Line], separator: str, name: str, options: Re
     header = _marked_header(lines[:beginning], width, separator)
     # words above rows that all begin with # are their header
     others = [line for line in plain if any(not is_word(cell) for cell in line.cells[1:])]
-    if rows and others:
+    mixed = [line for line in marked if line is not header and _is_half_a_row(line, width, separator)]
+    doubtful = rows if rows and others else mixed
+    if doubtful:
         raise UsageError(
-            f"{name}: line {rows[0].number} begins with # and is as wide as the table: a comment or a row? "
+            f"{name}: line {doubtful[0].number} begins with # and is as wide as the table: a comment or a row? "
             "say --comments if such lines are comments, --no-comments if they are rows"
         )
     kept = {id(line) for line in (*plain, *rows, *([header] if header else []))}
@@ -128,6 +145,12 @@ def _marked_header(before: list[_Line], width: int, separator: str) -> _Line | N
     if width < 2 or len(words) not in (width - 1, width - 2) or not are_names(words):
         return None
     return _relabelled(line, [line.cells[0] if is_number(first) else first or "#", *line.cells[1:]])
+
+
+def _is_half_a_row(line: _Line, width: int, separator: str) -> bool:
+    """Tell whether a line that begins with # is as wide as the table, and has words and numbers in its cells."""
+    cells = line.cells[1:]
+    return bool(separator) and len(_filled(line)) == width and any(map(is_word, cells)) and not all(map(is_word, cells))
 
 
 def _filled(line: _Line) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import FAINT, INK, ORANGE, axes_or_new, label_size
+from .style import FAINT, INK, ORANGE, axes_or_new, label_size, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +40,7 @@ def plot_gantt(
     """
     times = np.asarray(durations, dtype=np.float64)
     chosen = np.asarray(machine_of, dtype=np.int64)
-    job_names = [str(j) for j in range(times.shape[0])] if jobs is None else list(jobs)
-    machine_names = [str(m) for m in range(times.shape[1])] if machines is None else list(machines)
+    job_names, machine_names = shown(jobs, times.shape[0]), shown(machines, times.shape[1])
     ax = axes_or_new(ax, 10.0, 1.2 + 0.55 * times.shape[1])
     taken = times[np.arange(len(chosen)), chosen]
     lost = taken - times.min(1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import INK, ORANGE, SEQUENTIAL, axes_or_new
+from .style import INK, ORANGE, SEQUENTIAL, axes_or_new, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +38,7 @@ def plot_heatmap(
     """
     values = np.asarray(matrix, dtype=np.float64).copy()
     count, width = values.shape
-    row_names = [str(i) for i in range(count)] if rows is None else list(rows)
-    column_names = [str(j) for j in range(width)] if columns is None else list(columns)
+    row_names, column_names = shown(rows, count), shown(columns, width)
     if ignore_diagonal:
         np.fill_diagonal(values, np.nan)
     position = np.arange(width)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import visible
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -20,6 +22,16 @@ def axes_or_new(ax: "Axes | None", width: float, height: float) -> "Axes":
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def shown(names: Sequence[str] | None, count: int) -> list[str]:
+    """Return the names of `count` items as they are to be drawn, numbers from 0 unless given.
+
+    Matplotlib takes what stands between dollar signs for formulas; and some characters no font can draw.
+    """
+    if names is None:
+        return [str(number) for number in range(count)]
+    return [visible(name).replace("$", r"\$") for name in names]
 
 
 def label_size(ax: "Axes", span: float, words: Sequence[str], largest: float = 9.0) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import BLUE, INK, ORANGE, SEQUENTIAL, axes_or_new
+from .style import BLUE, INK, ORANGE, SEQUENTIAL, axes_or_new, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def plot_tour(
         raise ValueError("plot_tour needs coordinates or distances")
     cities = np.asarray(tour, dtype=np.int64)
     points = scaled_positions(np.asarray(distances)) if coordinates is None else np.asarray(coordinates)
-    labels = [str(city) for city in range(len(points))] if names is None else list(names)
+    labels = shown(names, len(points))
     ax = axes_or_new(ax, 6.5, 6.0)
     few = len(cities) <= 40
     steps = list(zip(cities, np.roll(cities, -1), strict=True))

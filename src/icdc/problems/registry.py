@@ -73,5 +73,5 @@ def problem_of_file(name: str, given: Problem | None, source: str) -> Problem:
         return get_problem(name)
     raise InputError(
         f"{source} is for the problem {name!r}, which does not ship, and a file does not decide what is imported; "
-        "if you trust it, give the problem: --problem module:Class, or problem=… in Python"
+        "if you trust it, give the problem: --problem module:Class"
     )

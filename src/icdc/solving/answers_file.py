@@ -99,7 +99,8 @@ class AnswersFile:
         words += f", {self.before} of them before" if self.before else ""
         gaps = [line["gap"] for line in self.lines.values() if line.get("gap") is not None]
         if gaps:
-            words += f"; mean gap {100 * sum(gaps) / len(gaps):.2f} %, {sum(gap == 0 for gap in gaps)} optimal"
+            some = "" if len(gaps) == len(self.lines) else f" of the {len(gaps)} with a bound"
+            words += f"; mean gap{some} {100 * sum(gaps) / len(gaps):.2f} %, {sum(gap == 0 for gap in gaps)} optimal"
         return words
 
     def _lines(self) -> list[Line]:

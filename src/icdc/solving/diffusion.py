@@ -10,11 +10,13 @@ from ..models.catalogue import default_for, reason_without_model
 from ..models.diffusion import Model, shared
 from ..problems.contract import Arrays, Problem, Size
 from ..problems.registry import problem_path
-from .search import Search, Trace, default_chunk, found_by
+from .search import Search, Trace, default_chunk, found_by, seconds_of_a_pass
 from .solver import Abilities, Found, Request, Solver
 
 LARGEST_BATCH = 256
 """Instances solved in one call, at most, however small they are."""
+LARGE = 300**2
+"""Entries of a matrix from which on a pass over it on a CPU may take seconds."""
 
 
 @dataclass(init=False)
@@ -80,9 +82,23 @@ class DiffusionSolver(Solver):
         model = self.model_for(request.problem, request.size)
         options = self.options_for(model, request.size, request.samples)
         chunk = self.chunk or default_chunk(model, request.shape, options.decodes)
+        if request.time_limit is not None:
+            self._refuse_what_takes_longer(request, model, options, request.time_limit)
         found = Search(request, model, options, self.refine, self.refine_steps, chunk, self.trace).run()
         by = found_by(options)
         return found._replace(model=model.name, found_by=[by] * request.count)
+
+    def _refuse_what_takes_longer(self, request: Request, model: Model, options: SamplingOptions, limit: float) -> None:
+        """Say beforehand where a single pass of the network over a large matrix does not fit into the time limit."""
+        rows, columns = request.shape
+        if model.device.type != "cpu" or rows * columns < LARGE:
+            return
+        seconds = seconds_of_a_pass(request, model, options)
+        if seconds > limit + 1:
+            raise UsageError(
+                f"the solver '{self.name}' needs {seconds:.2g} s and more for one pass over a matrix of {rows} × "
+                f"{columns} here, and has {limit:.2g} s; give it more time, or try 'icdc'"
+            )
 
     def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         if self.model is not None:

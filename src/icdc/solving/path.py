@@ -16,7 +16,7 @@ from ..problems.forbidden import highest_cost, why_impossible
 from ..problems.instance import Instance
 from ..problems.restating import Restated, in_words, objective, restate, violation, why_restated_is_impossible
 from .answer import Answer
-from .solver import Improvement, SolveCallback, Solver, at_once
+from .solver import Improvement, Results, SolveCallback, Solver, at_once
 from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:
@@ -221,10 +221,11 @@ def plan_jobs(
     return jobs
 
 
-def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answer]:
+def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = False) -> dict[int, Answer]:
     """Solve the instances of a job; return an answer for each place.
 
-    After Ctrl-C only for those that have one, and they say so.
+    After Ctrl-C only for those that have one, and they say so. Where it is too `late` for any search, the answer is
+    what the problem's rule gives at once.
     """
     begun = time.perf_counter()
     impossible = _without_solution(job)
@@ -232,8 +233,10 @@ def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answ
         return impossible
     if impossible:
         rest = _job_of(job, [place for place in job.places if place not in impossible])
-        return impossible | do(rest, time_limit, observer)
+        return impossible | do(rest, time_limit, observer, late=late)
     problem, arrays, plan = job.problem, job.arrays, job.plan
+    if late:
+        return _answers(job, replace(at_once(problem, arrays, job.start), interrupted=False), begun)
     try:
         if plan.solver.abilities.bound:
             bound = np.full(len(job.places), -np.inf)
@@ -254,6 +257,12 @@ def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answ
         )
     except KeyboardInterrupt:  # before the solver had begun; while it searches, it sees to that itself
         results = at_once(problem, arrays, job.start)
+    return _answers(job, results, begun)
+
+
+def _answers(job: Job, results: Results, begun: float) -> dict[int, Answer]:
+    """Return the checked answer of every place of a job."""
+    plan = job.plan
     seconds = (time.perf_counter() - begun) / len(job.places)
     judged = [
         permitted(verdict, instance, choice)
@@ -334,8 +343,9 @@ def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) ->
         share = None
         if time_limit is not None:
             share = max(0.01, time_limit - (time.perf_counter() - begun)) * len(job.places) / left
+        late = time_limit is not None and time.perf_counter() - begun >= time_limit
         left -= len(job.places)
-        answers = do(job, share, observer)
+        answers = do(job, share, observer, late=late)
         yield answers
         if len(answers) < len(job.places) or any(answer.interrupted for answer in answers.values()):
             return

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from threading import Lock
 
@@ -44,6 +44,8 @@ CERTAIN = 20.0
 """Log-odds of what is known without a network."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
+TRIAL_ENTRIES = 100**2
+"""Entries of the matrix by which the time of a larger one is foreseen."""
 
 
 @dataclass
@@ -305,6 +307,18 @@ class Search:
 
     def _proven(self, chunk: slice) -> bool:
         return bool(meets(self.cost[chunk], self.bound[chunk]).all())
+
+
+def seconds_of_a_pass(request: Request, model: Model, options: SamplingOptions) -> float:
+    """Return how long a step of one trajectory takes at least, by one of a smaller instance drawn at random."""
+    problem, (rows, columns) = request.problem, request.shape
+    part = (TRIAL_ENTRIES / (rows * columns)) ** 0.5
+    size = tuple(max(2, int(count * part)) for count in request.size)
+    trial = Request(problem, problem.sample(1, size, np.random.default_rng(0)))
+    single = replace(options, steps=1, decodes=1, improve_rounds=0)
+    began = time.perf_counter()
+    Search(trial, model, single, 0, 1, 1).run()
+    return (time.perf_counter() - began) * rows * columns / (trial.shape[0] * trial.shape[1])
 
 
 def found_by(options: SamplingOptions) -> str:
