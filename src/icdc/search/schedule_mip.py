@@ -42,10 +42,10 @@ def restricted_mip(
 
     A pair (j, m) is in no schedule better than the incumbent's makespan C if p_jm ≥ C, or if the bound raised by what
     the pair gives away, level + given_jm, is above C − 1 (whole durations; weak duality with that pair fixed). Such
-    pairs are never used, nor are more of a machine's pairs than it can hold jobs by then. `optimal` is said if the durations are whole, all pairs left out are of
-    that kind, and the solver (HiGHS, in floating point) has searched all the rest: either it ends with a
-    best schedule, or it says that there is none below C. With real durations it is never said. It ends after `seconds`,
-    or after `nodes` of the solver's tree.
+    pairs are never used, nor are more pairs of a machine than it can hold jobs by then. `optimal` is said if the
+    durations are whole, all pairs left out are of that kind, and the solver (HiGHS, in floating point) has searched all
+    the rest: either it ends with a best schedule, or it says that there is none below C. With real durations it is
+    never said. It ends after `seconds`, or after `nodes` of the solver's tree.
     """
     whole = np.issubdtype(durations.dtype, np.integer)
     value = makespan(durations, incumbent)

@@ -4,12 +4,12 @@ For any prices λ ≥ 0 of the machines' time with Σ λ = 1, no makespan is bel
 pair (j, m) gives away is λ_m p_jm − min_k λ_k p_jk: the bound rises by so much if the job has to run there.
 
 Where jobs are long on some machines, time is not all that is scarce there: a machine that needs 80 for any job holds 6
-of them by 500, not 6.25. A schedule that ends by T has at most n_m jobs on machine m, as many as the shortest ones there
-add up to T. Places have prices μ ≥ 0 then: no makespan up to T is below Σ_j min_m (λ_m p_jm + μ_m) − Σ_m μ_m n_m.
+of them by 500, not 6.25. A schedule that ends by T has at most n_m jobs on machine m, as many of the shortest there
+as add up to T. Places have prices μ ≥ 0 then: no makespan up to T is below Σ_j min_m (λ_m p_jm + μ_m) − Σ_m μ_m n_m.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +95,9 @@ def price_below(
     until = np.inf if seconds is None else time.monotonic() + seconds
     times = _with_infinities(durations, allowed)
     places = most_jobs(times, limit)
+    beyond = limit + 1.0 if np.issubdtype(durations.dtype, np.integer) else limit
+    if places.sum() < len(times):
+        return replace(prices, bound=max(prices.bound, beyond))
     if prices.fraction is None or (prices.fraction.sum(0) <= places + _CROWDED).all():
         return None
     scale = times[np.isfinite(times)].max(initial=0.0) or 1.0
@@ -102,17 +105,14 @@ def price_below(
     if found is None:
         return None
     level, _, _ = _valued(times, found.machine, scale * found.place, places)
-    whole = np.issubdtype(durations.dtype, np.integer)
-    bound = min(limit + 1.0 if whole else limit, _safe(times, level, durations.dtype))  # it may end after `limit`
+    bound = min(beyond, _safe(times, level, durations.dtype))
     # pairs that these prices cannot tell apart, and there are many, are told apart by a little of the others
     machine = (1 - _MIXED) * found.machine + _MIXED * prices.machine
     level, given, reward = _valued(times, machine, (1 - _MIXED) * scale * found.place, places)
     return Prices(machine, given, max(prices.bound, bound), level, reward, found.fraction, limit)
 
 
-def _valued(
-    times: Floats, machine: Floats, place: Floats, places: NDArray[np.int64]
-) -> tuple[float, Floats, Floats]:
+def _valued(times: Floats, machine: Floats, place: Floats, places: NDArray[np.int64]) -> tuple[float, Floats, Floats]:
     """Return the level of prices of time and places, what pairs give away, and what jobs cost at best."""
     priced = _times_prices(times, machine) + place
     reward = priced.min(1)
@@ -190,8 +190,8 @@ def _linear_program(
     """Solve min C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C (and Σ_j x_jm ≤ n_m) on the columns that matter.
 
     At first these are the few of each job that `priced` (jobs, machines) is least for. Columns that would lower the
-    optimum are added a few times. Should some be missing at the end, the duals are still valid prices, because the bound
-    is evaluated afresh on all pairs. None where there is no time for it.
+    optimum are added a few times. Should some be missing at the end, the duals are still valid prices, because the
+    bound is evaluated afresh on all pairs. None where there is no time for it.
     """
     jobs, machines = times.shape
     finite = np.isfinite(times)

@@ -65,7 +65,9 @@ def follow(
     given = prices.scaled()
     longest = np.argsort(-np.where(np.isfinite(given), times, np.inf).min(1), kind="stable")
     # where many pairs give away nothing, fractions tell which; the most promising first: time may not do for both
-    rounded = given.argmin(1) if prices.fraction is None else np.where(np.isfinite(given), prices.fraction, -1.0).argmax(1)
+    rounded = (
+        given.argmin(1) if prices.fraction is None else np.where(np.isfinite(given), prices.fraction, -1.0).argmax(1)
+    )
     choices = np.stack([rounded, greedy(times, given, longest, prices.bound)])
     improved = improve(times, choices, allowed, prices, seconds=seconds)
     makespans = makespan(times, improved)
