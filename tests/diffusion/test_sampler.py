@@ -490,6 +490,7 @@ def test_best_of_takes_the_first_of_equals() -> None:
         ({"temperature": float("nan")}, "temperature must be positive"),
         ({"reverse_temperature": -0.5}, "reverse temperature must not be negative"),
         ({"improve_rounds": -1}, "improve_rounds must not be negative"),
+        ({"improve_best": 0}, "improve_best must be at least 1, got 0"),
         ({"reverse": "backward"}, "unknown reverse 'backward'"),
         ({"order": "random"}, "unknown order 'random'"),
         ({"keep": "all"}, "unknown keep 'all'"),
@@ -538,6 +539,26 @@ def test_search_improves_the_best_decode_of_every_pass(
     assert steps[-1].decoded is not None
     last = problem.cost(batch, steps[-1].decoded.view(3, 4, -1))
     assert torch.equal(made.last_cost.view(3, 4, -1).amin(2), last)
+
+
+@pytest.mark.parametrize("few", [1, 3, 9])
+@pytest.mark.parametrize(("problem", "size"), SEARCHES)
+def test_search_improves_so_many_of_the_best_decodes(problem: Problem, size: tuple[int, ...], few: int) -> None:
+    """The best outcome of all that were improved is carried on; what was decoded, and its cost, stay as they are."""
+    batch = instances(problem, 3, size)
+    steps: list[Step] = []
+    options = SamplingOptions(1, decodes=5, temperature=4.0, improve_rounds=2, improve_best=few)
+    made = generate(
+        toy(batch, 4), Task(problem, batch), DIFFUSION, Noise(keys([0, 1, 2], 4)), options, callback=steps.append
+    )  # fmt: skip
+    order = made.last_cost.view(12, 5).argsort(dim=1, stable=True)[:, : min(few, 5)]
+    best = made.last_choice.view(12, 5, -1).gather(1, order[:, :, None].expand(-1, -1, made.choice.shape[2]))
+    found = problem.cost(batch, problem.improve(batch, best.reshape(3, -1, made.choice.shape[2]), 2))
+    assert torch.equal(made.cost, found.view(3, 4, -1).amin(2))
+    assert torch.equal(problem.cost(batch, made.choice), made.cost)
+    assert torch.equal(problem.cost(batch, made.last_choice), made.last_cost)
+    assert steps[0].decoded is not None
+    assert torch.equal(problem.cost(batch, steps[0].decoded.view(3, 4, -1)), made.last_cost.view(3, 4, 5).amin(2))
 
 
 @pytest.mark.parametrize(("problem", "size"), SEARCHES)

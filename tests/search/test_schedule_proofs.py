@@ -1,12 +1,14 @@
 """Bounds and proofs for schedules against brute force."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import icdc.search.schedule_prices as schedule_prices
 from icdc.search.schedule_bound import collect, knapsack_bound
 from icdc.search.schedule_mip import restricted_mip
-from icdc.search.schedule_prices import price
+from icdc.search.schedule_prices import most_jobs, price, price_below
 from icdc.search.schedules import construct
 from tests.search.tiny import instance, loads, optimum, random_choice
 
@@ -48,6 +50,73 @@ def test_a_bound_just_above_a_whole_number_is_not_rounded_up() -> None:
     durations = np.repeat(np.array([[3], [3], [7], [7], [1], [1]]), 2, axis=1)
     assert price(durations).bound == 11
     assert price(np.array([[5, 9], [1, 1]])).bound == 5  # no job can be split
+
+
+def test_machines_hold_so_many_jobs_and_no_more() -> None:
+    times = np.array([[5.0, 1.0], [3.0, np.inf], [4.0, 2.0], [3.0, np.inf]])
+    assert most_jobs(times, 6).tolist() == [2, 2]
+    assert most_jobs(times, 5.9).tolist() == [1, 2]
+    assert most_jobs(times, 15).tolist() == [4, 2]
+    assert most_jobs(np.array([[0.1], [0.2]]), 0.3).tolist() == [2]  # the sum is rounded up
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_prices_of_places_are_valid_for_what_ends_by_their_limit(whole: bool) -> None:
+    """No bound is above the optimum, and no pair gives away more than a schedule that has it shows."""
+    sharper, proven = 0, 0
+    for seed in range(36):
+        durations, allowed = instance(seed, whole, jobs=5 + seed % 3)
+        prices, best = price(durations, allowed), optimum(durations, allowed)
+        for limit in (best - 1, best, best + 2):
+            found = price_below(durations, prices, limit, allowed)
+            if found is None:
+                continue
+            sharper += 1
+            assert prices.bound <= found.bound <= best * (1 + 1e-12)
+            proven += limit == best - 1 and found.bound == best
+            assert found.limit in (limit, np.inf)
+            assert found.machine.sum() == pytest.approx(1)
+            assert (found.given[np.isfinite(found.given)] >= 0).all()
+            if limit < best:
+                continue
+            jobs = np.arange(len(durations))
+            for choice in product(range(durations.shape[1]), repeat=len(durations)):
+                end = max(loads(durations, np.array(choice)))
+                if end <= limit and (allowed is None or allowed[jobs, choice].all()):
+                    assert found.level + found.given[jobs, choice].sum() <= end * (1 + 1e-9)
+    assert sharper > 12
+    assert proven > 2 if whole else proven == 0
+
+
+def test_places_have_prices_where_machines_are_slow() -> None:
+    """Of jobs that take 10 at least, a machine holds three by 39, whatever fractions say."""
+    durations = np.array([[10, 10]] * 6 + [[12, 12]])
+    prices = price(durations)
+    assert prices.bound == 36
+    found = price_below(durations, prices, 39)
+    assert found is not None
+    assert found.bound == 40  # six places for seven jobs
+    assert price_below(durations.astype(float), price(durations.astype(float)), 39.0).bound == 39  # type: ignore[union-attr]
+    # a fast machine does what the slow one has no place for: 3 × 10 there, six of 7 here, not 3.36 there
+    durations = np.array([[7, 10]] * 9)
+    assert price(durations).bound == 38
+    found = price_below(durations, price(durations), 39)
+    assert found is not None
+    assert found.bound == 40
+    wide = np.random.default_rng(0).integers(1, 5, (40, 3))
+    assert price_below(wide, price(wide), 100) is None  # room for all
+
+
+def test_integer_programs_refuse_prices_for_less() -> None:
+    for seed in range(40):
+        durations, allowed = instance(seed)
+        incumbent = random_choice(seed, durations, allowed)
+        found = price_below(durations, price(durations, allowed), optimum(durations, allowed), allowed)
+        if found is not None and max(loads(durations, incumbent)) - 1 > found.limit:
+            with pytest.raises(ValueError, match="say nothing of all that end by"):
+                restricted_mip(durations, found, incumbent, 5.0)
+            return
+    raise AssertionError("no such instance")
 
 
 def test_knapsacks_hold_the_best_sets_that_fit() -> None:
@@ -93,6 +162,11 @@ def test_mip_proofs_are_right_and_better_answers_are_schedules() -> None:
         full = restricted_mip(durations, prices, incumbent, 5.0, width=3)
         assert full.optimal
         assert full.makespan == best
+        priced = price_below(durations, prices, max(loads(durations, incumbent)) - 1, allowed)
+        if priced is not None:
+            answer = restricted_mip(durations, priced, incumbent, 5.0, width=3, ranked=prices.given)
+            assert answer.optimal
+            assert answer.makespan == best
     assert min(said, improved, incomplete) >= 10
 
 

@@ -4,10 +4,13 @@ import time
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from icdc.search.effort import Effort
+from icdc.search.incumbent import Incumbent
+from icdc.search.schedule_prices import price
 from icdc.search.schedule_search import ScheduleSearch, search
-from icdc.search.schedules import makespan
+from icdc.search.schedules import construct, makespan
 
 from .tiny import instance, optimum
 
@@ -26,6 +29,46 @@ def test_bounds_and_proofs_are_true_on_tiny_instances(whole: bool) -> None:
             assert allowed is None or allowed[np.arange(len(durations)), parts.best.choice].all()
         if whole:
             assert parts.best.cost == best
+
+
+def slow_machines(jobs: int, machines: int) -> NDArray[np.int64]:
+    """Durations of machines of very different speeds, on most of which few jobs have a place."""
+    rng = np.random.default_rng(1)
+    return rng.integers(1, 101, (1, machines)) + rng.integers(1, 21, (jobs, machines))
+
+
+def test_places_are_priced_where_machines_are_slow_and_raise_the_bound() -> None:
+    durations = slow_machines(120, 12)
+    parts = ScheduleSearch(durations, 1)
+    parts.construct(Effort())
+    assert parts.best is not None
+    assert parts.hopeful
+    assert parts.prices.limit >= parts.best.cost - 1
+    assert parts.best.bound > price(durations).bound + 1
+    assert parts.best.cost <= construct(durations).makespans[0]
+    parts.search(Effort(None, 2000, 1))
+    parts.prove(Effort(5.0))
+    assert parts.best.cost >= parts.best.bound
+    even = ScheduleSearch(np.random.default_rng(0).integers(50, 60, (30, 4)), 1)
+    even.construct(Effort())
+    assert not even.hopeful or even.best is None or even.best.proven
+
+
+def test_searches_begin_where_prices_of_places_lead_and_go_on_from_what_others_found() -> None:
+    durations = slow_machines(120, 12)
+    parts = ScheduleSearch(durations, 1)
+    parts.construct(Effort())
+    assert parts.best is not None
+    assert parts._first is not None
+    parts.search(Effort(None, 0, 1))
+    kept = parts._searches[0]
+    assert (kept.best_choice == parts._first).all()
+    parts.search(Effort(None, 0, 1))
+    assert parts._searches[0] is kept  # nobody found anything better since
+    told = Incumbent(np.zeros(120, np.int64), parts.best.cost - 1, parts.best.bound)  # whatever it costs in truth
+    parts.best = told
+    parts.search(Effort(None, 0, 1))
+    assert (parts._searches[0].best_choice == told.choice).all()
 
 
 def test_tables_find_and_prove_the_optimum() -> None:

@@ -49,9 +49,10 @@ class SamplingOptions:
     keep : "chain" keeps the best solution decoded anywhere along a trajectory, "last" only the final one.
     greedy_end : the last step decodes greedily, unless it decodes several times; otherwise it samples p̂.
     any_start : decoding in the rule's order begins at a random row; otherwise at row 0.
-    improve_rounds : local search inside the chain: the best decode of every pass is improved by at most so many changes
-        (`Problem.improve`) before it is scored, kept, and noised again; 0 for none. Probabilities of decisions are
-        those of what was decoded.
+    improve_rounds : local search inside the chain: the best decodes of every pass are improved by at most so many
+        changes (`Problem.improve`), and the best outcome is scored, kept, and noised again; 0 for none. Probabilities
+        of decisions are those of what was decoded.
+    improve_best : how many decodes of every pass are improved so, the best ones.
     """
 
     steps: int = 20
@@ -64,9 +65,10 @@ class SamplingOptions:
     any_start: bool = True
     reverse_temperature: float = 0.0
     improve_rounds: int = 0
+    improve_best: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("steps", "decodes"):
+        for name in ("steps", "decodes", "improve_best"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.decodes > MOST_DECODES:
@@ -104,6 +106,7 @@ class SamplingChanges(TypedDict, total=False):
     any_start: bool
     reverse_temperature: float
     improve_rounds: int
+    improve_best: int
 
 
 class Step(NamedTuple):
@@ -290,8 +293,15 @@ def _decode(
         candidates=task.candidates,
     )
     cost = task.cost(choice)
-    best, best_cost = best_of(choice.view(count, decodes, task.rows), cost.reshape(count, decodes))
+    each, each_cost = choice.view(count, decodes, task.rows), cost.reshape(count, decodes)
+    best, best_cost = best_of(each, each_cost)
     carried = best, best_cost
     if options.improve_rounds:
-        carried = task.improve(best, best_cost, options.improve_rounds)
+        some, some_cost = best, best_cost
+        if (few := min(decodes, options.improve_best)) > 1:
+            lowest, index = each_cost.sort(dim=1, stable=True)
+            some = each.gather(1, index[:, :few, None].expand(-1, -1, task.rows)).flatten(0, 1)
+            some_cost = lowest[:, :few].flatten()
+        some, some_cost = task.improve(some, some_cost, options.improve_rounds)
+        carried = best_of(some.view(count, few, task.rows), some_cost.view(count, few))
     return _Decoded(choice, first, cost, best, *carried)

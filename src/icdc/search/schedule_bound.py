@@ -76,8 +76,7 @@ def knapsack_bound(
     times = np.ascontiguousarray(durations, dtype=np.int64)
     usable = np.isfinite(prices.given)
     until = np.inf if seconds is None else clock() + seconds
-    level = np.where(usable, times * prices.machine, np.inf).min(1)
-    rewards = level / max(level.sum(), 1e-300) * len(prices.machine)
+    rewards = prices.reward / max(prices.reward.sum(), 1e-300) * len(prices.machine)
     high = incumbent - 1  # the largest T worth refuting; all T < low are refuted
     first = True
     while low <= high and clock() < until:

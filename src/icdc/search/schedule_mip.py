@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..later import optimize, sparse
-from .schedule_prices import Prices
+from .schedule_prices import Prices, most_jobs
 from .schedules import Choice, Durations, makespan
 
 _EXACT = 1_000_000
@@ -34,32 +34,38 @@ def restricted_mip(
     seconds: float,
     width: int = 5,
     nodes: int | None = None,
+    ranked: NDArray[np.float64] | None = None,
 ) -> Restricted:
     """Look for a schedule better than `incumbent` (jobs,) on the `width` machines at which each job gives away least.
 
+    Or on those for which `ranked` (jobs, machines) is least.
+
     A pair (j, m) is in no schedule better than the incumbent's makespan C if p_jm ≥ C, or if the bound raised by what
-    the pair gives away, Σ_j min_m λ_m p_jm + given_jm, is above C − 1 (whole durations; weak duality with that pair
-    fixed). Such pairs are never used. `optimal` is said if the durations are whole, all pairs left out are of
-    that kind, and the solver (HiGHS, in floating point) has searched all the rest: either it ends with a
-    best schedule, or it says that there is none below C. With real durations it is never said. It ends after `seconds`,
-    or after `nodes` of the solver's tree.
+    the pair gives away, level + given_jm, is above C − 1 (whole durations; weak duality with that pair fixed). Such
+    pairs are never used, nor are more pairs of a machine than it can hold jobs by then. `optimal` is said if the
+    durations are whole, all pairs left out are of that kind, and the solver (HiGHS, in floating point) has searched all
+    the rest: either it ends with a best schedule, or it says that there is none below C. With real durations it is
+    never said. It ends after `seconds`, or after `nodes` of the solver's tree.
     """
     whole = np.issubdtype(durations.dtype, np.integer)
     value = makespan(durations, incumbent)
     usable = np.isfinite(prices.given)
-    level = np.where(usable, durations * prices.machine, np.inf).min(1).sum()
+    most = float(value - 1) if whole else float(value) * (1 - 1e-6)
+    if most > prices.limit:
+        raise ValueError(f"prices of schedules that end by {prices.limit} say nothing of all that end by {most}")
     # lowered by more than rounding can have added to the sums
-    raised = (level + prices.given) * (1 - 1e-9)
+    raised = (prices.level + prices.given) * (1 - 1e-9)
     possible = usable & (durations < value) & (raised <= value - 1 if whole else raised < value)
     columns = np.zeros_like(possible)
-    np.put_along_axis(columns, np.argsort(prices.given, axis=1, kind="stable")[:, :width], True, 1)
+    ranked = prices.given if ranked is None else ranked
+    np.put_along_axis(columns, np.argsort(ranked, axis=1, kind="stable")[:, :width], True, 1)
     columns &= possible
     complete = bool((columns == possible).all())
     sure = complete and bool(whole) and value <= _EXACT
     if not columns.any(1).all():  # a job with no machine left: nothing better is among these columns
         return Restricted(None, value.item(), sure, complete)
-    most = float(value - 1) if whole else float(value) * (1 - 1e-6)
-    answer = _solve(durations, columns, most, bool(whole), seconds, nodes)
+    places = most_jobs(np.where(usable, durations, np.inf), most)
+    answer = _solve(durations, columns, (prices.bound, most), bool(whole), places, seconds, nodes)
     # 0: solved; 2: infeasible; anything else: out of time, or trouble
     choice = None
     if answer.x is not None:
@@ -74,9 +80,18 @@ def restricted_mip(
 
 
 def _solve(
-    durations: Durations, columns: NDArray[np.bool_], most: float, whole: bool, seconds: float, nodes: int | None
+    durations: Durations,
+    columns: NDArray[np.bool_],
+    between: tuple[float, float],
+    whole: bool,
+    places: NDArray[np.int64],
+    seconds: float,
+    nodes: int | None,
 ) -> Any:
-    """Minimise C subject to Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C ≤ most, x binary, on the given columns."""
+    """Minimise C subject to Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, Σ_j x_jm ≤ places_m, x binary, on the columns.
+
+    C is known to be `between` two numbers.
+    """
     options: Any = {"time_limit": min(max(0.01, seconds), 1e9), "mip_rel_gap": 0.0}
     if nodes is not None:
         options["node_limit"] = nodes
@@ -92,10 +107,15 @@ def _solve(
         ),
         shape=(machines, count + 1),
     )
+    constraints = [optimize.LinearConstraint(assigned, 1, 1), optimize.LinearConstraint(load, -np.inf, 0)]
+    scarce = np.flatnonzero(places < columns.sum(0))
+    if len(scarce):
+        held: Any = sparse.csr_array((np.ones(count), (machine, np.arange(count))), shape=(machines, count + 1))
+        constraints.append(optimize.LinearConstraint(held[scarce], -np.inf, places[scarce]))
     return optimize.milp(
         np.append(np.zeros(count), 1.0),
-        constraints=[optimize.LinearConstraint(assigned, 1, 1), optimize.LinearConstraint(load, -np.inf, 0)],
+        constraints=constraints,
         integrality=np.append(np.ones(count), float(whole)),
-        bounds=optimize.Bounds(0, np.append(np.ones(count), most)),
+        bounds=optimize.Bounds(np.append(np.zeros(count), between[0]), np.append(np.ones(count), between[1])),
         options=options,
     )

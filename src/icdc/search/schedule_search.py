@@ -11,10 +11,10 @@ from .effort import PLAIN, Effort
 from .incumbent import Incumbent, searched
 from .schedule_bound import knapsack_bound
 from .schedule_mip import restricted_mip
-from .schedule_prices import Prices
+from .schedule_prices import Prices, price_below
 from .schedule_tables import load_tables, read_schedule
 from .schedule_tabu import Tabu
-from .schedules import Choice, construct, improve, iterate, makespan, numbers
+from .schedules import Choice, construct, follow, improve, iterate, makespan, numbers
 from .side_by_side import run_all
 
 CELLS = 2**22
@@ -27,10 +27,16 @@ COLUMNS = 5000
 """Pairs of job and machine up to which an integer program is tried where seconds are given."""
 FEWER_COLUMNS = 1200
 """The same where none are given."""
+FIRST = 0.6
+"""Share of the time of a construction for what comes before places on machines are priced."""
+LEAST = 1e-9
+"""By which part real makespans must fall to be called shorter."""
 NODES = 60
 """Nodes of that program where no seconds are given."""
 WIDTHS = (5, 10)
 """Machines of each job in it: first these, then those."""
+FEWEST = 3
+"""The same before all others where places are scarce, and few machines will do."""
 
 
 class ScheduleSearch:
@@ -58,20 +64,25 @@ class ScheduleSearch:
         self.durations, self.seed, self.allowed, self.start = numbers(durations, allowed), seed, allowed, start
         self.best: Incumbent | None = None
         self._searches: list[Tabu] = []
+        self._first: Choice | None = None  # where searches begin, if not from the best schedule
+        self._known: float = np.inf  # the best makespan when a search last began
         self._turn = 0
         self._filled = False  # whether the bound by knapsacks was tried
+        self._priced = np.inf  # the makespan below which places on machines were last priced
         self._tried: tuple[float, int] | None = None  # the makespan and the width of the last integer program
 
     def construct(self, effort: Effort) -> None:
-        """Round the linear program, go down to a local optimum, from the given start as well."""
+        """Round the linear program, go down to a local optimum, from the given start as well; price places."""
         until = effort.deadline
-        starts = construct(self.durations, self.allowed, seconds=effort.seconds)
+        starts = construct(self.durations, self.allowed, seconds=effort.share(FIRST).seconds)
         self.prices: Prices = starts.prices
+        self._ranked = starts.prices.given  # prices of time alone tell better which pairs are in good schedules
         self._take(starts.choices[0], "construction", starts.prices.bound)
         if self.start is not None:
             self._take(self.start, "start")
             seconds = None if effort.seconds is None else until - time.perf_counter()
             self._take(improve(self.durations, self.start, self.allowed, self.prices, seconds=seconds), "search")
+        self._price_places(until)
 
     def prove(self, effort: Effort, brief: bool = False) -> None:
         """Raise the bound, or look for a better schedule among all that could be better.
@@ -85,6 +96,7 @@ class ScheduleSearch:
         def left(share: float) -> float:
             return share * max(0.0, until - time.perf_counter()) if timed else np.inf
 
+        self._price_places(time.perf_counter() + left(0.5))
         self._fill_tables(time.perf_counter() + left(0.5))
         fast = not brief and (fast_here() if timed else available())
         work = self.durations.size * float(self.best.cost) * (1 if fast else PLAIN)
@@ -94,10 +106,11 @@ class ScheduleSearch:
             bound = knapsack_bound(self.durations, self.prices, int(self.best.cost), seconds=seconds)
             self._take(self.best.choice, "exact", bound)
         if self.likely:
-            width = WIDTHS[0] if self._tried is None or self.best.cost < self._tried[0] else WIDTHS[1]
+            again = self._tried is not None and self.best.cost >= self._tried[0]
+            width = next(width for width in self._widths if not again or width > self._tried[1])  # type: ignore[index]
             self._tried = (float(self.best.cost), width)
             found = restricted_mip(
-                self.durations, self.prices, self.best.choice, left(1.0), width, None if timed else NODES
+                self.durations, self.prices, self.best.choice, left(1.0), width, None if timed else NODES, self._ranked
             )
             choice = self.best.choice if found.choice is None else found.choice
             self._take(choice, "exact", float(found.makespan) if found.optimal else -np.inf)
@@ -114,15 +127,25 @@ class ScheduleSearch:
             return False
         return self._tried is None or self.best.cost < self._tried[0] or self._tried[1] < WIDTHS[-1]
 
+    @property
+    def hopeful(self) -> bool:
+        """Whether an integer program is likely to be done soon: where places are scarce, bounds are close."""
+        return self._first is not None
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        return (FEWEST, *WIDTHS) if self.hopeful else WIDTHS
+
     def search(self, effort: Effort) -> None:
         """Make exchanges, from where it stopped the last time; one search goes on from the best schedule so far."""
         if self.best is None or self.proven:
             return
         cost, bound = self.best.cost, self.best.bound
         if len(self._searches) != effort.searches:
-            self._searches = [self._tabu() for _ in range(effort.searches)]
-        elif self._searches[0].best[0] > cost:
-            self._searches[0] = self._tabu()
+            first = self.best.choice if self._first is None else self._first
+            self._searches, self._known = [self._tabu(first) for _ in range(effort.searches)], cost
+        elif self._searches[0].best[0] > cost and cost < self._known:
+            self._searches[0], self._known = self._tabu(self.best.choice), cost
         for search in self._searches:
             search.aim(bound)
         run_all(self._searches, *effort.limits)
@@ -148,6 +171,25 @@ class ScheduleSearch:
         """Whether no schedule is shorter than the best."""
         return self.best is not None and self.best.proven
 
+    def _price_places(self, deadline: float) -> None:
+        """Begin again from prices that know how many jobs machines can hold, where these are too many in fractions."""
+        best = self.best
+        if best is None or best.proven or best.cost >= self._priced:
+            return
+        self._priced = float(best.cost)
+
+        def left() -> float | None:
+            return None if np.isinf(deadline) else max(0.0, deadline - time.perf_counter())
+
+        limit = best.cost - 1 if np.issubdtype(self.durations.dtype, np.integer) else best.cost * (1 - LEAST)
+        prices = price_below(self.durations, self.prices, limit, self.allowed, seconds=left())
+        if prices is None:
+            return
+        starts = follow(self.durations, prices, self.allowed, seconds=left())
+        self._take(starts.choices[0], "construction", prices.bound)
+        # searches begin where the new prices lead to, even if that is a little longer than the best
+        self.prices, self._first, self._searches = prices, starts.choices[0], []
+
     def _fill_tables(self, deadline: float) -> None:
         """Try all combinations of loads, where they are few."""
         best = self.best
@@ -164,11 +206,11 @@ class ScheduleSearch:
             choice = best.choice if choice is None else choice
             self._take(choice, "exact", float(makespan(self.durations, choice)))
 
-    def _tabu(self) -> Tabu:
+    def _tabu(self, start: Choice) -> Tabu:
         assert self.best is not None
         self._turn += 1
         given = np.ascontiguousarray(self.prices.scaled())
-        return Tabu(self.durations, given, self.best.choice, self.best.bound, self.seed * 1000 + self._turn)
+        return Tabu(self.durations, given, start, self.best.bound, self.seed * 1000 + self._turn)
 
     def _take(self, choice: Choice, by: str, bound: float = -np.inf) -> None:
         """Keep a schedule that is shorter, and a bound that is higher."""

@@ -53,13 +53,23 @@ def construct(durations: Durations, allowed: Allowed | None = None, *, seconds: 
     times = numbers(durations, allowed)
     until = None if seconds is None else time.monotonic() + seconds
     prices = price(times, allowed, seconds=seconds)
+    left = None if until is None else max(0.0, until - time.monotonic())
+    return follow(times, prices, allowed, seconds=left)
+
+
+def follow(
+    durations: Durations, prices: Prices, allowed: Allowed | None = None, *, seconds: float | None = None
+) -> Starts:
+    """Return the schedules that prices lead to, at local optima; `seconds` limits the descents."""
+    times = numbers(durations, allowed)
     given = prices.scaled()
     longest = np.argsort(-np.where(np.isfinite(given), times, np.inf).min(1), kind="stable")
-    choices = [greedy(times, given, longest, prices.bound), given.argmin(1)]
-    if prices.fraction is not None:
-        choices.append(np.where(np.isfinite(given), prices.fraction, -1.0).argmax(1))
-    left = None if until is None else max(0.0, until - time.monotonic())
-    improved = improve(times, np.stack(choices), allowed, prices, seconds=left)
+    # where many pairs give away nothing, fractions tell which; the most promising first: time may not do for both
+    rounded = (
+        given.argmin(1) if prices.fraction is None else np.where(np.isfinite(given), prices.fraction, -1.0).argmax(1)
+    )
+    choices = np.stack([rounded, greedy(times, given, longest, prices.bound)])
+    improved = improve(times, choices, allowed, prices, seconds=seconds)
     makespans = makespan(times, improved)
     order = np.argsort(makespans, kind="stable")
     return Starts(improved[order], makespans[order], prices)

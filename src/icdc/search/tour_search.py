@@ -108,6 +108,9 @@ class TourSearch:
             )
             self._take(tour, "exact", float(length(self.costs, tour)) if proven else -np.inf)
 
+    hopeful = False
+    """Whether a proof deserves more time than others."""
+
     @property
     def likely(self) -> bool:
         """Whether a proof is likely, and was not tried in vain yet: few steps could be part of a shorter tour."""

@@ -52,11 +52,13 @@ PROPOSALS = 2
 """Turns of the network where there is no time limit; more if more rounds of refinement are asked for."""
 OURS = "icdc."
 """Bounds that come with a structure are worked out anyway, and better; those of problems from elsewhere are not."""
+CONSTRUCT, BRIEF = 0.7, 0.12
+"""Parts of the time of an instance that its construction, and then a brief proof, may take at most."""
 FIRST_SHARES = {"search": 0.6, "network": 0.25, "exact": 0.15}
 SLOT, SHORTEST_SLOT, LONGEST_SLOT = 0.04, 0.03, 2.0
 """A turn in parts of the time limit, and its limits in seconds."""
-PROOF = 4.0
-"""Turns that a try at a proof lasts: integer programs begin from nothing every time."""
+PROOF, HOPEFUL = 4.0, 12.0
+"""Turns that a try at a proof lasts, and one that will probably end: integer programs begin from nothing every time."""
 
 
 class AnytimeSolver(Solver):
@@ -226,10 +228,10 @@ class Anytime:
             settle()
         with plain() if plainly else nullcontext():
             for place in range(count):
-                share = 0.4 * self.left / (count - place)
-                self._each([place], "construct", Effort(share if timed else None))
+                share = self.left / (count - place)
+                self._each([place], "construct", Effort(CONSTRUCT * share if timed else None))
                 if tiny:
-                    self.searches[place].prove(Effort(0.3 * share if timed else None), brief=True)
+                    self.searches[place].prove(Effort(BRIEF * share if timed else None), brief=True)
                     self._take([place])
         if plainly and timed and self.open():
             compile_ahead(self.searches[0])
@@ -269,7 +271,8 @@ class Anytime:
                 self._propose(network.solver(), Effort(min(slot, self.left)))
             elif way == "exact":
                 places = [place for place in open_places if self.searches[place].likely]
-                self._in_time(places, "prove", min(PROOF * slot * max(1, len(places)), 0.5 * self.left))
+                turns = sum(HOPEFUL if self.searches[place].hopeful else PROOF for place in places)
+                self._in_time(places, "prove", min(turns * slot, 0.5 * self.left))
             else:
                 self._in_time(open_places, "search", min(slot, self.left))
             with np.errstate(invalid="ignore"):

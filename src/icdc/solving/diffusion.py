@@ -17,6 +17,8 @@ LARGEST_BATCH = 256
 """Instances solved in one call, at most, however small they are."""
 LARGE = 300**2
 """Entries of a matrix from which on a pass over it on a CPU may take seconds."""
+IMPROVE_BEST = 64
+"""Decodes of every pass that local search improves where it is asked for: many good ones end in different optima."""
 
 
 @dataclass(init=False)
@@ -117,7 +119,8 @@ class DiffusionSolver(Solver):
         """Return how trajectories run: as asked for, else as the model's card advises for a number of samples."""
         if self.sampling is not None:
             return replace(self.sampling, **self.changes)
-        return replace(model.sampling_options(size, samples), **self.changes)
+        changes: SamplingChanges = {"improve_best": IMPROVE_BEST, **self.changes}
+        return replace(model.sampling_options(size, samples), **changes)
 
     def model_for(self, problem: Problem, size: Size, device: str | None = None) -> Model:
         """Return the model for instances of a size, on its device or another; weights are read only once."""
