@@ -12,6 +12,7 @@ from ..io.appending import LockedFile
 from ..io.solutions import choice_of
 from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
+from .adapting import ADAPTED
 from .answer import Answer, json_line
 from .path import Job
 from .verify import Verdict, judge
@@ -68,6 +69,8 @@ class AnswersFile:
             answered[name] = number
             for key, value in run.items():
                 used = line.get(key)
+                if key == "model" and isinstance(used, str):
+                    used = used.removesuffix(ADAPTED)  # to the instances of that time
                 cut_short = limited and key == "samples" and type(used) is int and 0 <= used < value
                 if used != value and not cut_short and not (key == "model" and used is None):  # it may have needed none
                     raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")

@@ -20,6 +20,7 @@ from ..problems.contract import Problem
 from ..problems.forbidden import forbidden_pair, pair_text
 from ..problems.instance import Instance
 from ..problems.registry import get_problem, problem_of_file
+from .adapting import Adapt, check_adapt
 from .answer import Answer
 from .path import Observer, solve_instances
 from .registry import make_solver
@@ -46,6 +47,7 @@ def solve(
     callback: SolveCallback | None = None,
     forbidden: Literal["nan"] | None = None,
     reading: ReadOptions | None = None,
+    adapt: float | Adapt | None = None,
     **options: Any,
 ) -> Answer:
     """Solve one instance and return a checked answer with a lower bound.
@@ -66,12 +68,15 @@ def solve(
         those it is about); return True to stop.
     forbidden : "nan" if NaN marks a forbidden pair; otherwise it is refused.
     reading : answers to what a file or a frame may leave open, such as ReadOptions(metric="euclidean").
+    adapt : seconds to train the model on these very instances before they are solved, a part of the time limit where
+        there is one; `Adapt(rounds=…)` counts instead. What is better on them is used, and no answer is worse for it.
     options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
     starts = None if start is None else [start]
     answers = _solve(
-        [instance], problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading
-    )
+        [instance], problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading,
+        adapt,
+    )  # fmt: skip
     if len(answers) != 1:
         raise UsageError(f"{instance} holds {len(answers)} instances; solve_many answers them all")
     (answer,) = answers
@@ -93,6 +98,7 @@ def solve_many(
     callback: SolveCallback | None = None,
     forbidden: Literal["nan"] | None = None,
     reading: ReadOptions | None = None,
+    adapt: float | Adapt | None = None,
     **options: Any,
 ) -> list[Answer]:
     """Solve instances of any sizes, equal ones together, and return a checked answer for each, in their order.
@@ -103,7 +109,7 @@ def solve_many(
     """
     return _solve(
         [instances] if isinstance(instances, str | Path) else instances,
-        problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading,
+        problem, model, solver, samples, seed, time_limit, starts, callback, options, forbidden, reading, adapt,
     )  # fmt: skip
 
 
@@ -120,6 +126,7 @@ def _solve(
     options: Mapping[str, Any],
     forbidden: Literal["nan"] | None,
     reading: ReadOptions | None,
+    adapt: float | Adapt | None,
 ) -> list[Answer]:
     """Do what `solve` and `solve_many` promise; warnings point to who called them."""
     time_limit = checks.optional(checks.seconds, time_limit)
@@ -144,8 +151,9 @@ def _solve(
         begins = [_start_of(start, one) for one, start in zip(found, starts, strict=True)]
     observer = _Caller(callback)
     numbered = solve_instances(
-        found, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer
-    )
+        found, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer,
+        adapt=check_adapt(adapt, chosen, time_limit),
+    )  # fmt: skip
     answers = [answer for _, answer in numbered]
     if len(answers) < len(found):
         raise KeyboardInterrupt

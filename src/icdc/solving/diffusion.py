@@ -35,7 +35,7 @@ class DiffusionSolver(Solver):
     """
 
     name: ClassVar[str] = "network"
-    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True)
+    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True, adapt=True)
     default_samples: ClassVar[int] = 32
 
     model: Model | str | None
@@ -87,7 +87,7 @@ class DiffusionSolver(Solver):
     def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         if self.model is not None:
             self._refuse(problem)
-        return self._with(model=self.model_for(problem, size, device))
+        return self.with_model(self.model_for(problem, size, device))
 
     def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
         model = self.model_for(problem, size)
@@ -122,7 +122,7 @@ class DiffusionSolver(Solver):
         }
         return {**given, **{option.name: sampling[option.name] for option in fields(SamplingOptions)}}
 
-    def _with(self, model: Model) -> Self:
+    def with_model(self, model: Model) -> Self:
         """Return this solver with another model."""
         return type(self)(
             model,

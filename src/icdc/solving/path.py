@@ -6,7 +6,7 @@ Instances are cut into jobs, those of one problem, size and kind of number toget
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from .solver import Improvement, SolveCallback, Solver, at_once
 from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:
+    from .adapting import Adapt
     from .answers_file import AnswersFile
     from .cluster import Cluster
 
@@ -28,6 +29,9 @@ class Observer:
 
     def note(self, sentence: str) -> None:
         """Hear something that whoever asked should know, such as that instances are new to the model."""
+
+    def adapted(self, sentence: str) -> None:
+        """Hear what came of adapting the model to the instances, where that was asked for."""
 
     def begin(self, job: "Job", bound: NDArray[np.float64]) -> None:
         """Hear that a job begins, and the lower bounds (count,) known before it; −inf where there is none."""
@@ -46,6 +50,23 @@ class Plan:
     seed: int
 
 
+class Known(NamedTuple):
+    """What is known of a job's instances when it begins, where the model was adapted to them before.
+
+    found_by : what found each solution that the job starts from.
+    bound : (count,), proven lower bounds; −inf where there is none.
+    seconds : what adapting took, for each instance.
+    finished : the job is to be answered with what is known.
+    interrupted : because Ctrl-C ended it.
+    """
+
+    found_by: tuple[str, ...]
+    bound: NDArray[np.float64]
+    seconds: float
+    finished: bool = False
+    interrupted: bool = False
+
+
 @dataclass(frozen=True)
 class Job:
     """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from."""
@@ -54,6 +75,7 @@ class Job:
     instances: list[Instance]
     plan: Plan
     start: NDArray[np.int64] | None = None
+    known: Known | None = None
 
     @property
     def problem(self) -> Problem:
@@ -77,6 +99,7 @@ def solve_instances(
     observer: Observer | None = None,
     cluster: "Cluster | None" = None,
     file: "AnswersFile | None" = None,
+    adapt: "Adapt | None" = None,
 ) -> Iterator[tuple[int, Answer]]:
     """Yield a checked answer for every instance, with the instance's place in the input.
 
@@ -94,6 +117,7 @@ def solve_instances(
     cluster : other machines that do the work.
     file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
         those that the file had before are not made again.
+    adapt : train the solver's model on the instances first; its seconds are a part of the time limit.
     """
     observer = observer or Observer()
     jobs = plan_jobs(
@@ -101,7 +125,16 @@ def solve_instances(
     )
 
     def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
-        return do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
+        if cluster is not None:
+            return cluster.do_all(some, time_limit)
+        if adapt is None or not some:
+            return do_all(some, time_limit, observer)
+        from .adapting import adapt_jobs
+
+        began = time.perf_counter()
+        ready = adapt_jobs(some, adapt, observer)
+        left = None if time_limit is None else max(0.01, time_limit - (time.perf_counter() - began))
+        return do_all(ready, left, observer)
 
     if file is None:
         yield from in_order(answers_of(jobs))
@@ -176,32 +209,38 @@ def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answ
         rest = _job_of(job, [place for place in job.places if place not in impossible])
         return impossible | do(rest, time_limit, observer)
     problem, arrays, plan = job.problem, job.arrays, job.plan
+    known = job.known
     try:
-        if plan.solver.abilities.bound:
+        if plan.solver.abilities.bound or (known is not None and known.finished):
             bound = np.full(len(job.places), -np.inf)
         else:
             bound = lower_bounds(problem, arrays)
+        if known is not None:
+            bound = np.fmax(bound, known.bound)
         highest = np.array([highest_cost(instance) for instance in job.instances], dtype=np.float64)
         observer.begin(job, np.where(bound <= highest, bound, -np.inf))
         left = None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - begun))
-        results = plan.solver.solve(
-            problem,
-            arrays,
-            samples=plan.samples,
-            seed=plan.seed,
-            time_limit=left,
-            start=job.start,
-            bound=None if plan.solver.abilities.bound else bound,
-            callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
-        )
+        if known is not None and known.finished:
+            results = at_once(problem, arrays, job.start, bound, known.interrupted)
+        else:
+            results = plan.solver.solve(
+                problem,
+                arrays,
+                samples=plan.samples,
+                seed=plan.seed,
+                time_limit=left,
+                start=job.start,
+                bound=None if plan.solver.abilities.bound and known is None else bound,
+                callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
+            )
     except KeyboardInterrupt:  # before the solver had begun; while it searches, it sees to that itself
         results = at_once(problem, arrays, job.start)
-    seconds = (time.perf_counter() - begun) / len(job.places)
+    seconds = (time.perf_counter() - begun) / len(job.places) + (0.0 if known is None else known.seconds)
     judged = [
         permitted(verdict, instance, choice)
         for instance, choice, verdict in zip(job.instances, results.choice, results.verdicts(), strict=True)
     ]
-    rows = zip(job.places, job.instances, results.choice, judged, results.found_by, strict=True)
+    rows = zip(job.places, job.instances, results.choice, judged, _found_by(job, results.found_by), strict=True)
     return {
         place: Answer(
             instance, choice, verdict, plan.samples if results.samples is None else results.samples, seconds,
@@ -211,6 +250,13 @@ def do(job: Job, time_limit: float | None, observer: Observer) -> dict[int, Answ
         for place, instance, choice, verdict, found_by in rows
         if verdict.feasible or not results.interrupted
     }  # fmt: skip
+
+
+def _found_by(job: Job, said: Sequence[str]) -> list[str]:
+    """Return what found every answer; where it is what the job began with, what had found that."""
+    if job.known is None:
+        return list(said)
+    return [first if by == "start" else by for by, first in zip(said, job.known.found_by, strict=True)]
 
 
 def _without_solution(job: Job) -> dict[int, Answer]:
@@ -229,7 +275,10 @@ def _job_of(job: Job, places: Sequence[int]) -> Job:
     """Return the part of a job at some of its places."""
     kept = [number for number, place in enumerate(job.places) if place in set(places)]
     start = None if job.start is None else job.start[kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start)
+    known = job.known
+    if known is not None:
+        known = known._replace(found_by=tuple(known.found_by[number] for number in kept), bound=known.bound[kept])
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, known)
 
 
 def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) -> SolveCallback:
@@ -249,7 +298,12 @@ def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) ->
 
 def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
     """Return a callback that hears, too, where in the input the instances of a job are."""
-    return lambda improvement: callback(replace(improvement, places=tuple(job.places)))
+
+    def told(improvement: Improvement) -> bool | None:
+        by = None if improvement.found_by is None else _found_by(job, improvement.found_by)
+        return callback(replace(improvement, places=tuple(job.places), found_by=by))
+
+    return told
 
 
 def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:
@@ -263,6 +317,8 @@ def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) ->
         left -= len(job.places)
         answers = do(job, share, observer)
         yield answers
+        if job.known is not None and job.known.finished:
+            continue  # the others have been told to end, too
         if len(answers) < len(job.places) or any(answer.interrupted for answer in answers.values()):
             return
 
