@@ -95,7 +95,9 @@ class DiffusionSolver(Solver):
         return min(LARGEST_BATCH, max(1, chunk // samples))
 
     def unfamiliar(self, problem: Problem, arrays: Arrays) -> list[str | None]:
-        return self.model_for(problem, problem.size(arrays)).unfamiliar(arrays)
+        size = problem.size(arrays)
+        model = self.model_for(problem, size)
+        return model.unfamiliar(arrays, with_search=self.options_for(model, size, 1).improve_rounds > 0)
 
     def options_for(self, model: Model, size: Size, samples: int) -> SamplingOptions:
         """Return how trajectories run: as asked for, else as the model's card advises for a number of samples."""
