@@ -52,13 +52,15 @@ SIZES: dict[str, dict[str, tuple[Size, ...]]] = {
         "pmsp": ((20, 4), (50, 5), (100, 10), (100, 20), (200, 20), (200, 50), (500, 50)),
     },
 }
-"""Sizes to measure at, by the kind of device; problems without a classical search have no cells."""
+"""Sizes to measure at, by the kind of device; problems without families have no cells."""
 ALONE, SEARCH, LONGER = "model", "search", "longer search"
 REFERENCE = 4.0
 """Times the seconds that the search has which gaps are measured against."""
 SETTINGS = ((40, 20), (10, 20), (120, 20), (40, 5))
 """Settings of search inside the chain to choose from: changes to a solution, and network passes of a trajectory; the
 first of equals is chosen."""
+DESCRIBED, DESCRIBED_CELLS = 24, 2**21
+"""Instances, and entries of their matrices, at most, that the ranges of a family's numbers are taken from."""
 COLUMNS = (
     "model", "digest", "family", "size", "instances", "seconds", "device", "alone", "alone_low", "alone_high",
     "with_search", "with_search_low", "with_search_high", "search", "search_low", "search_high", "improve_rounds",
@@ -167,7 +169,7 @@ def entries(found: Sequence[tuple[Cell, dict[str, np.ndarray]]]) -> tuple[list[d
         best[size] = min(settings, key=lambda name: float(np.mean([gap(costs, name) for costs in here])))
     home = []
     for cell, costs in found:
-        numbers = ranges(cell.dataset.problem, cell.dataset.arrays)
+        numbers = described(cell)
         home.append(
             {
                 "family": cell.family,
@@ -183,6 +185,14 @@ def entries(found: Sequence[tuple[Cell, dict[str, np.ndarray]]]) -> tuple[list[d
         for size, name in best.items()
     ]
     return home, improving
+
+
+def described(cell: Cell) -> dict[str, tuple[float, float]]:
+    """Return the ranges of the numbers that describe matrices of a cell, from more instances than are solved."""
+    problem = cell.dataset.problem
+    count = max(1, min(DESCRIBED, DESCRIBED_CELLS // math.prod(problem.shape(cell.size))))
+    rng = np.random.default_rng([SEED + 1, *cell.size])
+    return ranges(problem, sample_family(problem, cell.family, count, cell.size, rng))
 
 
 def gap(costs: dict[str, np.ndarray], name: str) -> float:
@@ -235,8 +245,8 @@ def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, A
     problem = model.problem
     sizes = [tuple(map(int, text.split("x"))) for text in asked.sizes.split(",")] if asked.sizes else ()
     wanted = [size for size in sizes if len(size) == len(problem.size_names)] or SIZES[kind].get(problem.name, ())
-    if problem.structure is None or not wanted:
-        print(f"{name}: there is no search to compare with; its card stays as it is", file=sys.stderr)
+    if problem.structure is None or not problem.families:
+        print(f"{name}: {problem.name} has no families to measure; its card stays as it is", file=sys.stderr)
         return []
     store = OutcomeFile(asked.store)
     try:
