@@ -1,5 +1,6 @@
 """Adapting as a part of solving: groups of one size, shares of the time, what answers say."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -158,3 +159,11 @@ def test_an_instance_without_a_solution_is_not_learned(adapter: Spreading, monke
     answers, _, _ = solved([nothing], Adapt(rounds=1), monkeypatch)
     assert len(adapter.calls) == 1
     assert not answers[0].feasible
+
+
+def test_a_network_is_not_loaded_for_a_moment(adapter: Spreading, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    _, solver, heard = solved([shop(6, 3)], Adapt(1.0), monkeypatch, time_limit=2.0)
+    assert heard.sentences == ["not adapted: 1 seconds are too few to load a network"]
+    assert not adapter.calls
+    assert solver.asked[0].time_limit == pytest.approx(2.0)

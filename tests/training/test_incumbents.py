@@ -107,7 +107,11 @@ def test_nothing_is_begun_that_would_end_too_late(monkeypatch: pytest.MonkeyPatc
     run.do(take("draw", 1.0))  # type: ignore[arg-type]
     assert taken == ["clone"] * 3 + ["draw"]
     now[0] = 100.0
+    assert not run.late()  # it has not begun
+    run._running = True
     assert run.late()
+    now[0] = 99.9
+    assert not run.late()
 
 
 def test_it_ends_where_it_is_told_to() -> None:

@@ -3,6 +3,7 @@
 The training itself is `icdc.training.adapting`; it is imported only where somebody asks for it.
 """
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from ..errors import UsageError
 from ..problems.contract import Arrays, Problem
 from ..problems.forbidden import why_impossible
 from ..problems.registry import import_class
+from .beside import IMPORTING
 from .path import Job, Known, Observer, stacked
 from .solver import Improvement, SolveCallback, Solver
 
@@ -145,7 +147,12 @@ def _adapt_group(group: Sequence[Job], adapt: Adapt, observer: Observer) -> tupl
     def tell(improvement: Improvement) -> bool | None:
         return observer.improved(replace(improvement, places=places))
 
+    if adapt.seconds is not None and adapt.seconds < IMPORTING and "torch" not in sys.modules:
+        observer.adapted(f"not adapted: {adapt.seconds:.3g} seconds are too few to load a network")
+        return list(group), False
     adapter = import_class(ADAPTER, Adapter, "adapter")()  # type: ignore[type-abstract]
+    if adapt.seconds is not None:  # importing it took some of them
+        adapt = Adapt(max(0.01, adapt.seconds - (time.perf_counter() - began)))
     found = adapter.adapt(
         plan.solver, problem, stacked(instances), adapt,
         samples=plan.samples, seed=plan.seed, start=starts, callback=tell,

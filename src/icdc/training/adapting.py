@@ -46,6 +46,8 @@ DECODES = 32
 """Solutions decoded from a pass: those to learn from are known, and better ones are a surprise."""
 MEMORY_SHARE = 0.25
 """Of the free memory, the most that a step of training takes."""
+QUICK = 0.1
+"""Part of the seconds left that a first pass may take if it is to be timed again, with all that goes together."""
 RESERVE = 1.3
 """How much longer than the first time the second comparison may take, where time is planned."""
 CAPTURE_FROM = 20.0
@@ -193,12 +195,10 @@ class _Adaptation:
         samples, steps = max(SAMPLES, -(-LEAST_TRAJECTORIES // count)), STEPS
         if self.asked.seconds is None:
             return 0.0, _Comparison(open_places[:count], samples, steps)
-        together = max(1, min(count, default_chunk(model, self.shape, DECODES)))
-        trial = _Comparison(open_places[:together], 1, 1)
-        for _ in range(2):  # the first one loads and compiles
-            began = time.perf_counter()
-            self._judged(network, model, trial)
-            each = (time.perf_counter() - began) / together
+        each = self._timed_pass(network, model, open_places[:1])
+        if each < QUICK * self.left:  # the first one loads and compiles
+            together = max(1, min(count, default_chunk(model, self.shape, DECODES)))
+            each = self._timed_pass(network, model, open_places[:together])
         budget = JUDGE_SHARE * self.asked.seconds
         while count * samples * steps * each > budget:
             if count > FEW_INSTANCES:
@@ -214,6 +214,12 @@ class _Adaptation:
             else:
                 raise _Skip(f"{self.asked.seconds:.3g} seconds are too few to learn {self._words()}")
         return each, _Comparison(open_places[:count], samples, steps)
+
+    def _timed_pass(self, network: DiffusionSolver, model: Model, places: NDArray[np.int64]) -> float:
+        """Return the seconds that one pass takes for one trajectory, some instances together."""
+        began = time.perf_counter()
+        self._judged(network, model, _Comparison(places, 1, 1))
+        return (time.perf_counter() - began) / len(places)
 
     def _judged(self, network: DiffusionSolver, model: Model, comparison: _Comparison) -> NDArray[np.float64]:
         """Return what a model's samples cost on the instances of a comparison, (count,)."""

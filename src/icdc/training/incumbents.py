@@ -120,13 +120,13 @@ class InstanceTrainer(Trainer):
     ) -> None:
         super().__init__(config, start=start, instances=arrays, **options)
         self.choice, self.until, self.stopped = choice, until, stopped
-        self.began = time.perf_counter()
+        self._running = False
         self._longest: dict[str, float] = {"clone": step_seconds}
 
     def run(self, callback: Callback | None = None, every: float = REPORT_SECONDS) -> Model:
         """Train, and return the averaged weights."""
         self.set_up()
-        began = time.perf_counter()
+        self._running, began = True, time.perf_counter()
         while not self.stopped():
             if self.until is None:
                 fraction = self.rounds_done / self.config.rounds
@@ -140,8 +140,8 @@ class InstanceTrainer(Trainer):
         return self.weights.average
 
     def late(self) -> bool:
-        """Tell whether the time is over."""
-        return self.until is not None and time.perf_counter() >= self.until
+        """Tell whether the time is over; steps that are only being recorded are not broken off."""
+        return self._running and self.until is not None and time.perf_counter() >= self.until
 
     def do(self, step: Step) -> None:
         """Do a step of a round, unless it would not end in time; remember how long it took."""
