@@ -49,7 +49,7 @@ WAYS: dict[str, tuple[str, bool]] = {
     "search": ("search", False),
 }
 """The solver of each way, and whether it adapts."""
-LONGER = 3.0
+LONGER = 2.0
 """Times the seconds that the reference has."""
 COLUMNS = ("case", "way", "seconds", "adapt", "seed", "device", "instance", "cost", "model", "found_by", "took", "said")
 

@@ -23,7 +23,7 @@ writes them); `icdc models` lists the cards, `icdc solve` follows them.
 alone, the model with local search inside its chain, and search alone, in the same seconds each
 ([results/cards.csv](results/cards.csv) has the intervals). It writes the gaps into the card, with the numbers that
 describe such matrices: an instance is judged by the family that it is most like, and `icdc solve --solver network` says
-that it is new to the model only where the model alone would be more than half a percentage point worse than search. The
+that it is new to the model only where the model alone would be more than two percentage points worse than search. The
 same run chooses how search inside the chain is used at each size.
 
 ## Standard test sets

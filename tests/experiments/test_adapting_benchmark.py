@@ -72,7 +72,7 @@ def test_every_way_has_the_same_seconds_and_is_run_once(tmp_path: Path, monkeypa
     command = ["--cases", "map", "--count", "2", "--seconds", "5", "--share", "0.4", "--out", str(out)]
     assert adapting.main([*command, "--page", str(page)]) == 0
     assert [adapt.seconds for adapt in asked] == [2.0, 2.0]
-    assert 5.0 < limits[0] <= 15.0
+    assert 5.0 < limits[0] <= 10.0
     assert all(limit <= 5.0 for limit in limits[1:])
     assert len(read_rows(out)) == 2 * len(adapting.WAYS)
     assert "| map | icdc, adapted |" in page.read_text()

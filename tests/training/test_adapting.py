@@ -157,6 +157,14 @@ def test_batches_fit_into_the_memory_there_is(monkeypatch: pytest.MonkeyPatch) -
     assert scarce.targets.instances == 2
 
 
+def test_batches_fit_into_the_time_there_is() -> None:
+    model = untrained()
+    plenty, some, none = (adapting._config(model, shops(), 1, 0, items) for items in (np.inf, 3.7, 0.0))
+    assert plenty.cloning.batch > 3
+    assert (some.cloning.batch, some.targets.instances) == (3, 3)
+    assert (none.cloning.batch, none.targets.instances) == (1, 1)
+
+
 def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -16,8 +16,9 @@ import numpy as np
 from ..problems.contract import Arrays, Problem, Size, main_matrix
 from .familiarity import describe
 
-NOTICEABLE = 0.5
-"""Percentage points above search alone in the same time from which on a model is worse."""
+NOTICEABLE = 2.0
+"""Percentage points above search alone in the same time from which on a model is said to be worse: a few instances, on
+a machine that may have been busy, do not tell less."""
 _SMALL = 0.02
 """Half the width of a range, at least: some numbers do not vary within a family."""
 _INSIDE = 0.1

@@ -46,6 +46,9 @@ DECODES = 32
 """Solutions decoded from a pass: those to learn from are known, and better ones are a surprise."""
 MEMORY_SHARE = 0.25
 """Of the free memory, the most that a step of training takes."""
+STEP_PASSES, LEAST_STEPS = 4, 30
+"""What a step of CLONING takes, in passes without gradients, and how many steps should fit, with smaller batches if
+they must: many small ones teach more than one that is large."""
 QUICK = 0.1
 """Part of the seconds left that a first pass may take if it is to be timed again, with all that goes together."""
 RESERVE = 1.3
@@ -237,11 +240,14 @@ class _Adaptation:
         """Return a model that learned the instances, and in how many rounds; `reserve` seconds are left afterwards."""
         known = np.isfinite(self.cost)
         arrays = {name: array[known] for name, array in self.arrays.items()}
-        config = _config(model, arrays, self.asked.rounds, self.seed)
+        affordable = np.inf
+        if self.asked.seconds is not None:
+            affordable = max(0.0, self.left - reserve) / (LEAST_STEPS * STEP_PASSES * pass_seconds)
+        config = _config(model, arrays, self.asked.rounds, self.seed, affordable)
         trainer = InstanceTrainer(
             config, device=model.device.type, start=model, arrays=arrays, choice=self.choice[known],
             until=None if self.asked.seconds is None else time.perf_counter() + self.left - reserve,
-            step_seconds=4 * config.cloning.batch * pass_seconds, stopped=lambda: self.finished,
+            step_seconds=STEP_PASSES * config.cloning.batch * pass_seconds, stopped=lambda: self.finished,
             capture=self.left - reserve >= CAPTURE_FROM, compile_network=False,
         )  # fmt: skip
         try:
@@ -266,12 +272,15 @@ class _Adaptation:
                 self.cost[place], self.choice[place], self.found_by[place] = value, one, "adaptation"
 
 
-def _config(model: Model, arrays: Arrays, rounds: int, seed: int) -> TrainingConfig:
-    """Return the run: that of fine-tuning, with larger steps, and batches that fit into memory."""
+def _config(model: Model, arrays: Arrays, rounds: int, seed: int, affordable: float = np.inf) -> TrainingConfig:
+    """Return the run: that of fine-tuning, with larger steps, and batches that fit into memory and time.
+
+    affordable : items of a batch with which enough steps fit into the time.
+    """
     config = finetuning_config(model, arrays, model.device, time_limit=1e9, rounds=rounds, seed=seed)
     rows, columns = model.problem.shape(model.problem.size(arrays))
     there = available_memory() if model.device.type == "cpu" else torch.cuda.mem_get_info()[0]
-    batch = config.cloning.batch
+    batch = max(1, int(min(config.cloning.batch, affordable)))
     if there is not None:
         each = PEAK * kept_bytes(model.config.network, rows, columns)
         batch = max(1, min(batch, int(MEMORY_SHARE * there / each)))
