@@ -23,6 +23,7 @@ class Panel:
 
     paper : lines of published figures.
     ticks : the names of 0, 1, 2, … on the horizontal axis; numbers on a logarithmic one where there are none.
+    log : whether the vertical axis is logarithmic.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Panel:
     lines: Lines
     paper: Lines | None = None
     ticks: Sequence[str] = ()
+    log: bool = False
 
 
 def sizes(rows: Sequence[Measured]) -> list[Panel]:
@@ -114,6 +116,8 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         look = {"linestyle": "--", "marker": "x", "alpha": 0.6, "color": ("black", "grey")[number % 2]}
         axes.plot(*zip(*points, strict=True), label=f"{label}, published", **look)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    if panel.log:
+        axes.set_yscale("log")
     if panel.y == GAP:  # logarithmic, and yet with room for zero
         axes.set_yscale("symlog", linthresh=0.1)
         axes.set_ylim(bottom=-0.02)

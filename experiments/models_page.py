@@ -17,12 +17,23 @@ Written by `python -m experiments pages` from the cards inside the model files a
 number of samples the settings of solving that were best on validation data (`python -m experiments.card` measures and
 writes them); `icdc models` lists the cards, `icdc solve` follows them.
 
+## Where a model is at home
+
+`python -m experiments.cards` measures every model on families of instances that it may never have seen: the model
+alone, the model with local search inside its chain, and search alone, in the same seconds each
+([results/cards.csv](results/cards.csv) has the intervals). It writes the gaps into the card, with the numbers that
+describe such matrices: an instance is judged by the family that it is most like, and `icdc solve --solver network` says
+that it is new to the model only where the model alone would be more than two percentage points worse than search. The
+same run chooses how search inside the chain is used at each size.
+
+## Standard test sets
+
 Gaps are in %, to proven optima of the standard test sets, 20 network passes a trajectory; *refined*, *last sample* and
 the rest of the words are explained in [results.md](results.md), where competitors stand beside them, with intervals."""
 
 TRAINING = """## How the models of the tables were trained
 
-All but the four above are there to be compared with and do not ship: `icdc train NAME` trains them. Seconds are those
+All but the three above are there to be compared with and do not ship: `icdc train NAME` trains them. Seconds are those
 of all pieces together, on one H200 that was shared with other runs; *from random weights* adds those of the model it
 began with; *alone* is what the same rounds would take on an
 H200 of their own, where `benchmarks/round_time.py` timed one. Updates are cloning steps, or steps of the policy
@@ -75,7 +86,30 @@ def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str], sec
     sets = sorted({r["set"] for r in card["results"]}, key=lambda name: STANDARD_SETS[name].size)
     rows = [[each, *(percent(gaps.get((each, *column))) for column in columns)] for each in sets]
     heads = ["test set", "×1", "×8", "×32", "×128", "refined ×128", "last sample ×1", "×128"]
-    return "\n".join(lines) + "\n" + table(heads, rows)
+    return "\n".join(lines) + "\n" + table(heads, rows) + _home(card)
+
+
+def _home(card: Mapping[str, Any]) -> str:
+    """Return where a model is at home: a line for each family, a column for each size, gaps of all three ways."""
+    cells = {(cell["family"], tuple(cell["size"])): cell for cell in card.get("home", [])}
+    if not cells:
+        return ""
+    sizes = list(dict.fromkeys(size for _, size in cells))
+    families = list(dict.fromkeys(family for family, _ in cells))
+    heads = ["alone / with search / search, %", *("×".join(map(str, size)) for size in sizes)]
+    rows = [[family, *(_gaps(cells.get((family, size))) for size in sizes)] for family in families]
+    chosen = {tuple(entry["size"]): entry["options"] for entry in card.get("improving", [])}
+    words = [f"{chosen[size]['improve_rounds']} changes, {chosen[size]['steps']} passes" for size in sizes]
+    about = card["measured"]
+    where = "one core of a busy CPU" if about["device"] == "cpu" else "one GPU"
+    said = (
+        f"\n\n{about['seconds']:g} s an instance, {about['instances']} instances of each family and size, {where}:\n\n"
+    )
+    return said + table(heads, [*rows, ["*search inside the chain*", *words]])
+
+
+def _gaps(cell: Mapping[str, Any] | None) -> str:
+    return "–" if cell is None else " / ".join(percent(cell[way]) for way in ("alone", "with_search", "search"))
 
 
 def _whole_seconds(name: str, trained: Mapping[str, Mapping[str, str]]) -> str:

@@ -2,7 +2,7 @@
 
     import icdc
     answer = icdc.solve(matrix, problem="atsp")          # a shipped model, checked, with a lower bound
-    model = icdc.load("atsp-20")                         # a shipped model, or any model file
+    model = icdc.load("atsp")                            # a shipped model, or any model file
     model = icdc.train("atsp-20", time_limit=60)         # a preset, or a TOML file
 
 Names are imported when they are first used, so that `import icdc` costs nothing.
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOMES = {
+    "Adapt": "icdc.solving.adapting",
     "solve": "icdc.solving.api",
     "solve_many": "icdc.solving.api",
     "UnfamiliarWarning": "icdc.solving.api",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from .problems.contract import picked, totals_by_column
     from .problems.matrices import checked_matrix
     from .solving import DiffusionSolver
+    from .solving.adapting import Adapt
     from .solving.answer import Answer
     from .solving.api import UnfamiliarWarning, solve, solve_many
     from .solving.registry import make_solver
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from .training.finetuning import finetune
 
 __all__ = [
+    "Adapt",
     "Answer",
     "Atsp",
     "Client",

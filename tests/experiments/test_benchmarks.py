@@ -101,18 +101,3 @@ def test_the_time_of_a_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         rows = list(csv.DictReader(file))
     assert [(row["steps"], row["samples"], row["instances"]) for row in rows] == [("1", "2", "2"), ("2", "2", "2")]
     assert all(float(row["seconds"]) > 0 for row in rows)
-
-
-@pytest.mark.parametrize(("candidates", "layout"), [(0, "all columns"), (8, "8 candidates")])
-def test_both_layouts_are_measured(candidates: int, layout: str) -> None:
-    benchmark = script("layouts")
-    network = benchmark.NetworkConfig(
-        width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1, priced=True, candidates=candidates,
-        dense_up_to=0,
-    )  # fmt: skip
-    asked = benchmark.argparse.Namespace(device="cpu", samples=2, steps=2, repeats=1)
-    line = benchmark.measure(network, 30, asked)
-    assert list(line) == list(benchmark.COLUMNS)
-    assert (line["cities"], line["layout"], line["samples"]) == (30, layout, 2)
-    assert all(line[name] > 0 for name in ("features s", "pass s", "trajectory s"))
-    assert 0 <= line["peak MiB"] < 1000

@@ -12,7 +12,7 @@ from icdc.errors import MissingExtraError
 from icdc.evaluation.outcomes import OutcomeFile
 
 NEAREST = Row("atsp-20", "nn")
-OURS = Row("atsp-20", "icdc", 1, "atsp-20", options="steps=2,decodes=1")
+OURS = Row("atsp-20", "icdc", 1, "atsp", options="steps=2,decodes=1")
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_model_trained_again_is_measured_again(measurement: Any, save: Any, tm
 def test_the_advice_of_a_card_is_among_the_settings(measurement: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     advice = [{"size": [20], "samples": 1, "options": {"decodes": 3, "temperature": 0.7}}]
     monkeypatch.setattr("experiments.measure.card_of", lambda path: {"sizes": [[20]], "solving": advice})
-    (found,) = measurement().measure([Row("atsp-20", "icdc", 1, "atsp-20", options="steps=2,decodes=1")])
+    (found,) = measurement().measure([Row("atsp-20", "icdc", 1, "atsp", options="steps=2,decodes=1")])
     assert found.settings == "decodes=1,temperature=0.7,steps=2"
 
 

@@ -342,3 +342,8 @@ def test_the_index_says_what_the_cards_say() -> None:
 def test_choosing_a_model_opens_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_module, "read_file", None)
     assert default_for("atsp", (20,)) in available()
+
+
+def test_a_model_that_ships_no_more_says_what_to_take() -> None:
+    with pytest.raises(UsageError, match="'atsp-20' does not ship any more; 'atsp' knows its sizes"):
+        load("atsp-20")

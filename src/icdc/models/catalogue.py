@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from importlib.resources import files
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .base import TrainedModel
 
 INDEX = "index.json"
+GONE = {"atsp-20": "atsp"}
+"""Models that once shipped, and which one to take instead."""
 
 
 def models_folder() -> Path:
@@ -81,6 +84,16 @@ def advised(card: Mapping[str, Any], size: Size, samples: int) -> dict[str, Any]
     return dict(min(entries, key=fit)["options"])
 
 
+def improving(card: Mapping[str, Any], size: Size) -> dict[str, int]:
+    """Return how a card advises to use local search inside the chain: that of the nearest size measured, if any was."""
+
+    def away(entry: Mapping[str, Any]) -> float:
+        return sum(abs(math.log(a / b)) for a, b in zip(size, entry["size"], strict=True))
+
+    entries = card.get("improving", [])
+    return {name: int(value) for name, value in min(entries, key=away)["options"].items()} if entries else {}
+
+
 def default_for(problem: str, size: Size, kind: str = "diffusion") -> str:
     """Return the shipped model of a kind that knows the nearest size of a problem; a tie goes to the larger size."""
     best: tuple[float, float, str] | None = None
@@ -122,6 +135,8 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     path = Path(name)
     if path.is_file():
         return path
+    if str(name) in GONE:
+        raise UsageError(f"the model '{name}' does not ship any more; '{GONE[str(name)]}' knows its sizes, and others")
     raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")
 
 

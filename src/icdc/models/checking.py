@@ -81,13 +81,42 @@ def checked_card(card: Any, where: str) -> dict[str, Any]:
     ranges = card.get("ranges")
     if ranges is not None and not (isinstance(ranges, dict) and all(map(_is_range, ranges.values()))):
         raise InputError(f"{where}: 'ranges' of its card must have two numbers for every name")
-    for name in ("solving", "finetuning"):
+    for name in ("solving", "finetuning", "home", "improving"):
         entries = card.get(name, [])
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise InputError(f"{where}: '{name}' of its card must be a list of tables")
     for entry in card.get("solving", []):
         _check_advice(entry, f"{where}: 'solving' of its card")
+    length = len(sizes[0]) if sizes else None
+    for cell in card.get("home", []):
+        _check_cell(cell, length, f"{where}: 'home' of its card")
+    for entry in card.get("improving", []):
+        _check_improving(entry, length, f"{where}: 'improving' of its card")
     return card
+
+
+def _check_cell(cell: Mapping[str, Any], length: int | None, where: str) -> None:
+    """Refuse a measurement that nobody could compare with."""
+    numbers = cell.get("numbers")
+    if not isinstance(cell.get("family"), str) or not _is_size(cell.get("size"), length):
+        raise InputError(f"{where} must name a family and a size")
+    if not all(_is_number(cell.get(name)) for name in ("alone", "with_search", "search")):
+        raise InputError(f"{where} must have the gaps of the model alone, with search, and of search alone")
+    if not isinstance(numbers, dict) or not all(map(_is_range, numbers.values())):
+        raise InputError(f"{where} must have two numbers for every name")
+
+
+def _check_improving(entry: Mapping[str, Any], length: int | None, where: str) -> None:
+    """Refuse advice on local search inside the chain that nobody could follow."""
+    options = entry.get("options")
+    if not _is_size(entry.get("size"), length) or not isinstance(options, dict):
+        raise InputError(f"{where} must name a size and options")
+    if not options.keys() <= {"improve_rounds", "steps"} or not all(
+        type(value) is int and 0 <= value < 2**31 for value in options.values()
+    ):
+        raise InputError(f"{where} may say improve_rounds and steps, whole numbers")
+    if options.get("steps", 1) < 1:
+        raise InputError(f"{where}: a trajectory has at least one step")
 
 
 def _check_advice(entry: Mapping[str, Any], where: str) -> None:
@@ -102,9 +131,16 @@ def _check_advice(entry: Mapping[str, Any], where: str) -> None:
     build_checked(SamplingOptions, entry.get("options"), where)
 
 
-def _is_size(size: Any) -> bool:
-    return isinstance(size, list) and bool(size) and all(type(n) is int and 0 < n < 2**31 for n in size)
+def _is_size(size: Any, length: int | None = None) -> bool:
+    """Tell whether something is a size, of as many numbers as others have."""
+    if not isinstance(size, list) or not all(type(n) is int and 0 < n < 2**31 for n in size):
+        return False
+    return bool(size) and length in (None, len(size))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _is_range(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(type(value) in (int, float) for value in pair)
+    return isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair))

@@ -17,9 +17,10 @@ from ..problems.contract import Arrays, Features, Instances, Problem, Size
 from ..problems.decoding import Order
 from ..problems.registry import problem_path
 from .base import TrainedModel, pick_device, set_weights
-from .catalogue import advised, path_of, read_model
+from .catalogue import advised, improving, path_of, read_model
 from .checking import build_checked, build_fitting
 from .familiarity import outside
+from .home import worse_than_search
 
 UNTUNED = SamplingOptions(order="rule", temperature=1.0, decodes=8)
 """How to solve with a model whose card gives no advice."""
@@ -118,8 +119,18 @@ class Model(TrainedModel):
             untuned = replace(untuned, order=CANDIDATES_ORDER)
         return replace(untuned, **advised(self.card, size, samples))
 
-    def unfamiliar(self, arrays: Arrays) -> list[str | None]:
-        """Say for every instance what about it is unlike those the model was trained on; None where nothing is."""
+    def improvement(self, size: Size) -> dict[str, int]:
+        """Return how local search inside the chain is best used at about this size, as far as its card knows."""
+        return improving(self.card, size)
+
+    def unfamiliar(self, arrays: Arrays, with_search: bool = False) -> list[str | None]:
+        """Say for every instance why the model should not be left alone with it; None where it need not be said.
+
+        Where its card has measurements, they decide (`home`); else what is unlike the instances it was trained on.
+        with_search : the model is not alone: local search works inside its chain.
+        """
+        if self.card.get("home"):
+            return worse_than_search(self.problem, arrays, self.card["home"], with_search)
         return outside(self.problem, arrays, self.card.get("sizes", []), self.card.get("ranges"))
 
 

@@ -1,4 +1,6 @@
-"""Is an instance like those a model was trained on? A test on the matrix, not guesswork.
+"""Is an instance like those a model was trained on? A test on the matrix, for models of which nothing was measured.
+
+Where something was, `home` knows more.
 
 A model is trained on sizes that its card names and on matrices that its problem draws. A few numbers that no
 unit and no order of the items can change describe a matrix; where one of them lies outside everything the
@@ -58,7 +60,9 @@ def _between(size: Size, sizes: Sequence[Sequence[int]]) -> bool:
 
 def _unfamiliar(matrix: NDArray[np.float64], problem: Problem, expected: "dict[str, _Range]") -> str | None:
     """Return the first sentence that applies to a matrix."""
-    for name, value in _describe(matrix, problem).items():
+    for name, value in describe(matrix, problem).items():
+        if name not in _WORDS:  # these tell families apart, but vary too much to say that something is new
+            continue
         low, high = expected.get(name, (-np.inf, np.inf))
         slack = _SLACK * (high - low) + 0.01
         below = value < low - slack and name not in _ONLY_ABOVE
@@ -71,7 +75,7 @@ def _unfamiliar(matrix: NDArray[np.float64], problem: Problem, expected: "dict[s
 def ranges(problem: Problem, arrays: Arrays) -> dict[str, _Range]:
     """Return the range of every number over a set of instances; empty where they have no matrix."""
     matrices = _matrices(problem, arrays)
-    found = [] if matrices is None else [_describe(matrix, problem) for matrix in matrices]
+    found = [] if matrices is None else [describe(matrix, problem) for matrix in matrices]
     return {name: (min(f[name] for f in found), max(f[name] for f in found)) for name in (found[0] if found else ())}
 
 
@@ -90,7 +94,7 @@ def _drawn_by(problem: Problem, size: Size) -> dict[str, _Range]:
     return ranges(problem, problem.sample(_REFERENCES, size, np.random.default_rng(0)))
 
 
-def _describe(matrix: NDArray[np.float64], problem: Problem) -> dict[str, float]:
+def describe(matrix: NDArray[np.float64], problem: Problem) -> dict[str, float]:
     """Return the numbers that describe a matrix."""
     square = problem.feature_sizes.same_items
     return {name: measure(matrix, square) for name, measure in _MEASURES.items() if square or name in _ANY}
@@ -135,13 +139,33 @@ def _asymmetry(matrix: NDArray[np.float64], square: bool) -> float:
     return float(np.abs(_entries(matrix - matrix.T, square)).mean() / scale) if scale > 0 else 0.0
 
 
+def _by_rows(matrix: NDArray[np.float64], square: bool) -> float:
+    """Share of the variance that is between rows."""
+    return _between_rows(matrix, square)
+
+
+def _by_columns(matrix: NDArray[np.float64], square: bool) -> float:
+    """Share of the variance that is between columns."""
+    return _between_rows(matrix.T, square)
+
+
+def _between_rows(matrix: NDArray[np.float64], square: bool) -> float:
+    rows = matrix
+    if square:  # the diagonal does not count
+        rows = matrix[~np.eye(len(matrix), dtype=bool)].reshape(len(matrix), -1)
+    whole = rows.var()
+    return float(rows.mean(1).var() / whole) if whole > 0 and rows.size else 0.0
+
+
 _MEASURES: dict[str, Callable[[NDArray[np.float64], bool], float]] = {
     "detours": _detours,
     "asymmetry": _asymmetry,
     "ties": _ties,
     "spread": _spread,
+    "by_rows": _by_rows,
+    "by_columns": _by_columns,
 }
-_ANY = frozenset(["ties", "spread"])
+_ANY = frozenset(["ties", "spread", "by_rows", "by_columns"])
 _ONLY_ABOVE = frozenset(["detours", "ties"])  # fewer of them make an instance easier to tell apart
 _WORDS = {
     "detours": "the share of steps that a detour shortens",

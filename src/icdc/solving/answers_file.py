@@ -17,6 +17,7 @@ from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
 from ..problems.restating import objective as objective_of
 from ..problems.restating import violation
+from .adapting import ADAPTED
 from .answer import Answer, json_line
 from .path import Job
 from .verify import Verdict, judge
@@ -73,6 +74,8 @@ class AnswersFile:
             answered[name] = number
             for key, value in run.items():
                 used = line.get(key)
+                if key == "model" and isinstance(used, str):
+                    used = used.removesuffix(ADAPTED)  # to the instances of that time
                 cut_short = limited and key == "samples" and type(used) is int and 0 <= used < value
                 if used != value and not cut_short and not (key == "model" and used is None):  # it may have needed none
                     raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -63,7 +63,9 @@ class Chain:
         model = solver.model_for(request.problem, request.size)
         options = solver.options_for(model, request.size, request.samples)
         if solver.sampling is None and "improve_rounds" not in solver.changes and improves_fast(model.device):
-            options = replace(options, improve_rounds=IMPROVE_ROUNDS[request.problem.structure])
+            usual: dict[str, Any] = {"improve_rounds": IMPROVE_ROUNDS[request.problem.structure]}
+            measured = {k: v for k, v in model.improvement(request.size).items() if k not in solver.changes}
+            options = replace(options, **(usual | measured))
         arrays = {name: array[places] for name, array in request.arrays.items()}
         mine = Request(request.problem, arrays, request.samples, request.seed)
         chunk = solver.chunk or default_chunk(model, request.shape, options.decodes)

@@ -39,7 +39,7 @@ class DiffusionSolver(Solver):
     """
 
     name: ClassVar[str] = "network"
-    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True)
+    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True, adapt=True)
     default_samples: ClassVar[int] = 32
 
     model: Model | str | None
@@ -105,7 +105,7 @@ class DiffusionSolver(Solver):
     def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         if self.model is not None:
             self._refuse(problem)
-        return self._with(model=self.model_for(problem, size, device))
+        return self.with_model(self.model_for(problem, size, device))
 
     def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
         model = self.model_for(problem, size)
@@ -113,7 +113,9 @@ class DiffusionSolver(Solver):
         return min(LARGEST_BATCH, max(1, chunk // samples))
 
     def unfamiliar(self, problem: Problem, arrays: Arrays) -> list[str | None]:
-        return self.model_for(problem, problem.size(arrays)).unfamiliar(arrays)
+        size = problem.size(arrays)
+        model = self.model_for(problem, size)
+        return model.unfamiliar(arrays, with_search=self.options_for(model, size, 1).improve_rounds > 0)
 
     def options_for(self, model: Model, size: Size, samples: int) -> SamplingOptions:
         """Return how trajectories run: as asked for, else as the model's card advises for a number of samples."""
@@ -141,7 +143,7 @@ class DiffusionSolver(Solver):
         }
         return {**given, **{option.name: sampling[option.name] for option in fields(SamplingOptions)}}
 
-    def _with(self, model: Model) -> Self:
+    def with_model(self, model: Model) -> Self:
         """Return this solver with another model."""
         return type(self)(
             model,

@@ -6,7 +6,7 @@ Instances are cut into jobs, those of one problem, size and kind of number toget
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from .solver import Improvement, Results, SolveCallback, Solver, at_once
 from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:
+    from .adapting import Adapt
     from .answers_file import AnswersFile
     from .cluster import Cluster
 
@@ -29,6 +30,9 @@ class Observer:
 
     def note(self, sentence: str) -> None:
         """Hear something that whoever asked should know, such as that instances are new to the model."""
+
+    def adapted(self, sentence: str) -> None:
+        """Hear what came of adapting the model to the instances, where that was asked for."""
 
     def begin(self, job: "Job", bound: NDArray[np.float64]) -> None:
         """Hear that a job begins, and the lower bounds (count,) known before it; −inf where there is none."""
@@ -47,6 +51,23 @@ class Plan:
     seed: int
 
 
+class Known(NamedTuple):
+    """What is known of a job's instances when it begins, where the model was adapted to them before.
+
+    found_by : what found each solution that the job starts from.
+    bound : (count,), proven lower bounds; −inf where there is none.
+    seconds : what adapting took, for each instance.
+    finished : the job is to be answered with what is known.
+    interrupted : because Ctrl-C ended it.
+    """
+
+    found_by: tuple[str, ...]
+    bound: NDArray[np.float64]
+    seconds: float
+    finished: bool = False
+    interrupted: bool = False
+
+
 @dataclass(frozen=True)
 class Job:
     """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from.
@@ -58,6 +79,7 @@ class Job:
     instances: list[Instance]
     plan: Plan
     start: NDArray[np.int64] | None = None
+    known: Known | None = None
     restated: list[Restated] | None = None
 
     @property
@@ -87,6 +109,7 @@ def solve_instances(
     observer: Observer | None = None,
     cluster: "Cluster | None" = None,
     file: "AnswersFile | None" = None,
+    adapt: "Adapt | None" = None,
 ) -> Iterator[tuple[int, Answer]]:
     """Yield a checked answer for every instance, with the instance's place in the input.
 
@@ -104,6 +127,7 @@ def solve_instances(
     cluster : other machines that do the work.
     file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
         those that the file had before are not made again.
+    adapt : train the solver's model on the instances first; its seconds are a part of the time limit.
     """
     observer = observer or Observer()
     restated = [restate(instance) for instance in instances]
@@ -121,9 +145,20 @@ def solve_instances(
     )
 
     def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
-        made = do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
-        for answers in made:
+        for answers in found_by_jobs(some):
             yield {place: _as_asked(answer, restated[place]) for place, answer in answers.items()}
+
+    def found_by_jobs(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
+        if cluster is not None:
+            return cluster.do_all(some, time_limit)
+        if adapt is None or not some:
+            return do_all(some, time_limit, observer)
+        from .adapting import adapt_jobs
+
+        began = time.perf_counter()
+        ready = adapt_jobs(some, adapt, observer)
+        left = None if time_limit is None else max(0.01, time_limit - (time.perf_counter() - began))
+        return do_all(ready, left, observer)
 
     if file is None:
         yield from in_order(answers_of(jobs))
@@ -236,25 +271,31 @@ def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = F
         return impossible | do(rest, time_limit, observer, late=late)
     problem, arrays, plan = job.problem, job.arrays, job.plan
     if late:
-        return _answers(job, replace(at_once(problem, arrays, job.start), interrupted=False), begun)
+        return _answers(job, at_once(problem, arrays, job.start, interrupted=False), begun)
+    known = job.known
     try:
-        if plan.solver.abilities.bound:
+        if plan.solver.abilities.bound or (known is not None and known.finished):
             bound = np.full(len(job.places), -np.inf)
         else:
             bound = lower_bounds(problem, arrays)
+        if known is not None:
+            bound = np.fmax(bound, known.bound)
         highest = np.array([highest_cost(instance) for instance in job.instances], dtype=np.float64)
         observer.begin(job, np.where(bound <= highest, bound, -np.inf))
         left = None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - begun))
-        results = plan.solver.solve(
-            problem,
-            arrays,
-            samples=plan.samples,
-            seed=plan.seed,
-            time_limit=left,
-            start=job.start,
-            bound=None if plan.solver.abilities.bound else bound,
-            callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
-        )
+        if known is not None and known.finished:
+            results = at_once(problem, arrays, job.start, bound, known.interrupted)
+        else:
+            results = plan.solver.solve(
+                problem,
+                arrays,
+                samples=plan.samples,
+                seed=plan.seed,
+                time_limit=left,
+                start=job.start,
+                bound=None if plan.solver.abilities.bound and known is None else bound,
+                callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
+            )
     except KeyboardInterrupt:  # before the solver had begun; while it searches, it sees to that itself
         results = at_once(problem, arrays, job.start)
     return _answers(job, results, begun)
@@ -263,12 +304,12 @@ def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = F
 def _answers(job: Job, results: Results, begun: float) -> dict[int, Answer]:
     """Return the checked answer of every place of a job."""
     plan = job.plan
-    seconds = (time.perf_counter() - begun) / len(job.places)
+    seconds = (time.perf_counter() - begun) / len(job.places) + (0.0 if job.known is None else job.known.seconds)
     judged = [
         permitted(verdict, instance, choice)
         for instance, choice, verdict in zip(job.instances, results.choice, results.verdicts(), strict=True)
     ]
-    rows = zip(job.places, job.instances, results.choice, judged, results.found_by, strict=True)
+    rows = zip(job.places, job.instances, results.choice, judged, _found_by(job, results.found_by), strict=True)
     return {
         place: Answer(
             instance, choice, verdict, plan.samples if results.samples is None else results.samples, seconds,
@@ -278,6 +319,13 @@ def _answers(job: Job, results: Results, begun: float) -> dict[int, Answer]:
         for place, instance, choice, verdict, found_by in rows
         if verdict.feasible or not results.interrupted
     }  # fmt: skip
+
+
+def _found_by(job: Job, said: Sequence[str]) -> list[str]:
+    """Return what found every answer; where it is what the job began with, what had found that."""
+    if job.known is None:
+        return list(said)
+    return [first if by == "start" else by for by, first in zip(said, job.known.found_by, strict=True)]
 
 
 def _without_solution(job: Job) -> dict[int, Answer]:
@@ -296,8 +344,11 @@ def _job_of(job: Job, places: Sequence[int]) -> Job:
     """Return the part of a job at some of its places."""
     kept = [number for number, place in enumerate(job.places) if place in set(places)]
     start = None if job.start is None else job.start[kept]
+    known = job.known
+    if known is not None:
+        known = known._replace(found_by=tuple(known.found_by[number] for number in kept), bound=known.bound[kept])
     restated = None if job.restated is None else [job.restated[number] for number in kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, restated=restated)
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, known, restated)
 
 
 def _rows(instance: Instance) -> int:
@@ -324,15 +375,20 @@ def _without_stand_ins(highest: NDArray[np.float64], callback: SolveCallback) ->
 
 def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
     """Return a callback that hears, too, where in the input the instances of a job are, and of choices as asked."""
-    places = tuple(job.places)
-    return lambda improvement: callback(replace(improvement, places=places, choice=_back(job, improvement.choice)))
+
+    def told(improvement: Improvement) -> bool | None:
+        by = None if improvement.found_by is None else _found_by(job, improvement.found_by)
+        choice = back(job.restated, improvement.choice)
+        return callback(replace(improvement, places=tuple(job.places), choice=choice, found_by=by))
+
+    return told
 
 
-def _back(job: Job, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+def back(restated: Sequence[Restated] | None, choice: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return choices (count, rows) of the instances of a job as those of the instances that were asked."""
-    if all(solved is asked for solved, asked in zip(job.instances, job.meant, strict=True)):
+    if restated is None or all(made.solved is made.asked for made in restated):
         return choice
-    return np.stack([made.back(row) for made, row in zip(job.restated or [], choice, strict=True)])
+    return np.stack([made.back(row) for made, row in zip(restated, choice, strict=True)])
 
 
 def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:
@@ -347,6 +403,8 @@ def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) ->
         left -= len(job.places)
         answers = do(job, share, observer, late=late)
         yield answers
+        if job.known is not None and job.known.finished:
+            continue  # the others have been told to end, too
         if len(answers) < len(job.places) or any(answer.interrupted for answer in answers.values()):
             return
 

@@ -30,12 +30,14 @@ class Abilities:
     device : it can run on a GPU.
     bound : it works out lower bounds at least as good as the problem's own, which is then not asked for them.
     trace : it can show the steps of its search, to animate them.
+    adapt : it has a diffusion model, which can be trained on the instances at hand; see `with_model`.
     """
 
     samples: bool = False
     device: bool = False
     bound: bool = False
     trace: bool = False
+    adapt: bool = False
 
 
 @dataclass(frozen=True)
@@ -320,13 +322,20 @@ class Solver(ABC):
         return choice.astype(np.int64, copy=False)
 
 
-def at_once(problem: Problem, arrays: Arrays, start: NDArray[np.int64] | None = None) -> Results:
+def at_once(
+    problem: Problem,
+    arrays: Arrays,
+    start: NDArray[np.int64] | None = None,
+    bound: NDArray[np.float64] | None = None,
+    interrupted: bool = True,
+) -> Results:
     """Return answers without any search, for when Ctrl-C came before one began: the starts, or what the rule gives."""
     choice = first_choice(problem, arrays) if start is None else start
     feasible, cost = judge(problem, arrays, choice)
-    nothing, unproven = np.full(len(choice), -np.inf), np.zeros(len(choice), dtype=bool)
+    known = np.full(len(choice), -np.inf) if bound is None else bound
+    proven = feasible & meets(cost.astype(np.float64), known)
     found_by = ("construction" if start is None else "start",) * len(choice)
-    return Results(choice, feasible, cost, nothing, unproven, 0.0, None, True, found_by, 0)
+    return Results(choice, feasible, cost, known, proven, 0.0, None, interrupted, found_by, 0)
 
 
 def check_start(request: Request) -> None:

@@ -140,7 +140,7 @@ def finetune(
     }
     history = [*model.card.get("finetuning", []), record]
     if not result.improved:
-        return replace(result, model=_copy(model, {**model.card, "finetuning": history}))
+        return replace(result, model=copy_of(model, {**model.card, "finetuning": history}))
     inherited: dict[str, Any] = {name: model.card[name] for name in ("solving", "training") if name in model.card}
     size = [int(n) for n in model.problem.size(arrays)]
     tuned.card = {**inherited, "sizes": [size], "ranges": ranges(model.problem, own), "finetuning": history}
@@ -174,7 +174,7 @@ def train_on(
         config, device=device, start=model, instances=arrays, compile_network=compiled, out=folder, resume=resume
     )
     trained = trainer.run(callback)
-    return _copy(trained, trained.card)
+    return copy_of(trained, trained.card)
 
 
 def finetuning_config(
@@ -233,7 +233,7 @@ def _take_up(folder: Path, mark: str) -> bool:
     return False
 
 
-def _copy(model: Model, card: dict[str, Any]) -> Model:
+def copy_of(model: Model, card: dict[str, Any]) -> Model:
     """Return a model with the same weights and another card; nothing in it is compiled or shared."""
     with own_random_numbers():
         copy = Model(model.problem, model.config, name="finetuned", card=card)

@@ -1,0 +1,249 @@
+"""What a network is worth: its samples alone, with search, and the same search without it in the same time.
+
+    python -m experiments.worth atsp pmsp --sets atsp-100,pmsp-job-correlated-100x20 [--device cuda] [--minutes 20]
+
+For every standard test set, with every given model of its problem:
+
+- *model*: so many samples of the network, nothing else;
+- *model + search*: the same with local search inside the chain, as the model's card advises;
+- *starts + search*: the same local search from starts that dual prices guide, as many as fit into the seconds of
+  *model + search*, on the same device;
+- *search*: the classical solver `search` in the same seconds.
+
+Gaps are in %, to the references of the sets, with 95 % confidence intervals over instances; seconds are those of the
+whole set. Every outcome is kept in the store: stopped, by `--minutes` or by hand, the same command goes on. The table
+is docs/results/worth.csv, rows of other models and sets are kept; `--page` writes it into a page as well.
+"""
+
+import argparse
+import csv
+import io
+import math
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from experiments.markdown import between_marks, percent, table
+from icdc.evaluation.evaluate import Summary, evaluate, summarise
+from icdc.evaluation.outcomes import OutcomeFile
+from icdc.io.dataset import Dataset
+from icdc.io.files import write_atomically
+from icdc.io.standard import STANDARD_SETS, standard_set
+from icdc.models.base import digest_of, pick_device
+from icdc.models.catalogue import path_of
+from icdc.models.diffusion import Model, load
+from icdc.problems.contract import Instances, Problem, to_tensors
+from icdc.solving.chain import IMPROVE_ROUNDS
+from icdc.solving.registry import make_solver
+from icdc.solving.solver import Abilities, Found, Request, Solver
+
+ROOT = Path(__file__).parents[1]
+_CORRELATED = ("100x10", "100x20", "200x20", "200x50")
+GOALS: dict[str, tuple[float, float]] = {
+    "atsp-100": (0.03, 0.01), "atsp-200": (0.1, 0.04), "atsp-500": (0.6, 0.2), "atsp-1000": (1.5, 0.5),
+    "atsp-uniform-20": (0.05, 0.0), "atsp-uniform-50": (0.2, 0.02), "atsp-uniform-100": (0.5, 0.1),
+    **{
+        f"atsp-{family}-{size}": goal
+        for family in ("noisy-plane", "one-way-plane", "roads", "crane")
+        for size, goal in ((50, (0.3, 0.02)), (100, (0.8, 0.1)), (200, (2.0, 0.4)))
+    },
+    "pmsp-uniform-100-100x20": (3.0, 0.4),
+    **{
+        f"pmsp-job-correlated-{size}": goal
+        for size, goal in zip(_CORRELATED, ((3.0, 0.3), (5.0, 1.2), (4.0, 0.6), (6.0, 0.8)), strict=True)
+    },
+    **{
+        f"pmsp-machine-correlated-{size}": goal
+        for size, goal in zip(_CORRELATED, ((0.5, 0.01), (1.0, 0.03), (1.0, 0.03), (2.0, 0.05)), strict=True)
+    },
+    "pmsp-100x10": (0.3, 0.05), "pmsp-200x10": (0.4, 0.08),
+}  # fmt: skip
+"""Test sets, and the gaps that were aimed at: the model alone, and with search."""
+MODEL, BOTH, STARTS, SEARCH = "model", "model + search", "starts + search", "search"
+TRIAL = 8
+"""Starts by which is found how many fit into the time."""
+MOST_CELLS = {"cpu": 2**26, "cuda": 2**30}
+"""Entries of all matrices of starts that are decoded at once, at most."""
+COLUMNS = (
+    "model", "set", "row", "samples", "instances", "gap", "gap_low", "gap_high", "goal", "seconds", "device", "options",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PricedStarts(Solver):
+    """Local search from many starts that dual prices guide: all that the chain has but the network.
+
+    improve_rounds : changes by local search to every start, beyond those it is made with.
+    """
+
+    name: ClassVar[str] = "starts"
+    abilities: ClassVar[Abilities] = Abilities(device=True)
+    device: str = "auto"
+    improve_rounds: int = 40
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None if problem.structure is not None else f"{problem.name} has no prices to begin from"
+
+    def search(self, request: Request) -> Found:
+        began = time.perf_counter()
+        device = pick_device(self.device)
+        instances = to_tensors(request.arrays, device)
+        limit, count = request.time_limit or 0.0, TRIAL
+        most = max(TRIAL, MOST_CELLS[device.type] // (request.count * math.prod(request.shape)))
+        with torch.inference_mode():
+            while True:
+                before = time.perf_counter()
+                choice = self._best(request.problem, instances, count)
+                now = time.perf_counter()
+                # the first ones are among those of a larger number, which is made from nothing
+                more = min(most, 4 * count, int(count * (limit - (now - began)) / (now - before)))
+                if more <= count:
+                    break
+                count = more
+        return Found(choice, time.perf_counter() - began)
+
+    def _best(self, problem: Problem, instances: Instances, count: int) -> np.ndarray:
+        """Return the best of so many starts of every instance, (batch, rows)."""
+        starts = problem.construct(instances, count).choice
+        found = problem.improve(instances, starts, self.improve_rounds)
+        which = problem.cost(instances, found).argmin(1)
+        return found[torch.arange(len(which), device=which.device), which].cpu().numpy()
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What all rows of a model share."""
+
+    model: Model
+    digest: str
+    samples: int
+    device: str
+    count: int | None
+    store: OutcomeFile
+
+    def rows(self, name: str, until: float) -> list[dict[str, Any]]:
+        """Return the rows of a test set, as many as are done in time; equal seconds need those of the model first."""
+        dataset = standard_set(name) if self.count is None else standard_set(name).first(self.count)
+        rounds = {"improve_rounds": IMPROVE_ROUNDS[self.model.problem.structure]}
+        settings = rounds | self.model.improvement(self.model.problem.size(dataset.arrays))
+        network = {"model": self.model, "device": self.device}
+        made: dict[str, Summary] = {}
+        solvers: dict[str, Solver] = {
+            MODEL: make_solver("network", **network),
+            BOTH: make_solver("network", **network, **settings),
+            STARTS: PricedStarts(self.device, settings["improve_rounds"]),
+            SEARCH: make_solver("search"),
+        }
+        for row, solver in solvers.items():
+            if time.monotonic() > until:
+                break
+            limit = None if row in (MODEL, BOTH) else made[BOTH].seconds_per_instance
+            made[row] = self._summary(dataset, row, solver, limit, str(settings) if row == BOTH else "")
+        words = " ".join(f"{key}={value}" for key, value in settings.items())
+        return [self._line(name, row, summary, words if row == BOTH else "") for row, summary in made.items()]
+
+    def _summary(self, dataset: Dataset, row: str, solver: Solver, limit: float | None, more: str) -> Summary:
+        label = f"{row} {more} of {self.digest} on {self.device}"
+        samples = self.samples if limit is None else 1
+        limit = None if limit is None else round(max(limit, 1e-4), 6)
+        found = evaluate(
+            dataset, solver, label, samples=samples, time_limit=limit, chunk=len(dataset), store=self.store
+        )
+        return summarise(found)
+
+    def _line(self, name: str, row: str, summary: Summary, words: str) -> dict[str, Any]:
+        goal = dict(zip((MODEL, BOTH), GOALS.get(name, ()), strict=False)).get(row, "")
+        values = {key: getattr(summary, key) for key in ("gap", "gap_low", "gap_high", "seconds")}
+        return {
+            "model": self.model.name, "set": name, "row": row,
+            "samples": summary.samples if row in (MODEL, BOTH) else "", "instances": summary.instances,
+            **{key: None if value is None else round(value, 4) for key, value in values.items()},
+            "goal": goal, "device": summary.device, "options": words,
+        }  # fmt: skip
+
+
+def keep(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Write rows into the table, over those of the same model, set, row and device; return all of it, sets in order."""
+    same = ("model", "set", "row", "device")
+    known: dict[tuple[str, ...], dict[str, Any]] = {}
+    if path.is_file():
+        with path.open(encoding="utf-8", newline="") as file:
+            known = {tuple(row[key] for key in same): dict(row) for row in csv.DictReader(file)}
+    known |= {tuple(str(row[key]) for key in same): dict(row) for row in rows}
+    order = {name: place for place, name in enumerate((*GOALS, *STANDARD_SETS))}
+    ways = (MODEL, BOTH, STARTS, SEARCH)
+    ordered = sorted(known.values(), key=lambda r: (r["device"], r["model"], order[r["set"]], ways.index(r["row"])))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(ordered)
+    write_atomically(path, text.getvalue(), make_folder=True)
+    return ordered
+
+
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table for people: a line for each set and model, gaps with intervals, goals, and seconds."""
+    lines: dict[tuple[str, str, str], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        lines.setdefault((str(row["set"]), str(row["model"]), str(row["device"])), {})[str(row["row"])] = row
+    heads = ["test set", "model", "device", "instances", "alone", "goal", "with search", "goal", "starts + search",
+             "search", "seconds"]  # fmt: skip
+    body = []
+    for (name, model, device), found in lines.items():
+        some = next(iter(found.values()))
+        cells = [name, f"`{model}`", device.removeprefix("NVIDIA "), str(some["instances"])]
+        for row in (MODEL, BOTH):
+            cells += [_gap(found.get(row)), str(found[row]["goal"]) if row in found else ""]
+        cells += [_gap(found.get(STARTS)), _gap(found.get(SEARCH))]
+        seconds = [f"{float(found[row]['seconds']):.3g}" for row in (MODEL, BOTH) if row in found]
+        body.append([*cells, " / ".join(seconds)])
+    return table(heads, body)
+
+
+def _gap(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["gap"] in (None, ""):
+        return "–"
+    low, high = (float(row[key]) for key in ("gap_low", "gap_high"))
+    return f"{percent(float(row['gap']))} ({percent(low)}–{percent(high)})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write the table, and the page if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
+    parser.add_argument("--sets", default=",".join(GOALS), help="standard test sets, with commas")
+    parser.add_argument("--samples", type=int, default=32)
+    parser.add_argument("--limit", type=int, help="only the first so many instances of each set")
+    parser.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--store", type=Path, default=Path("runs/worth.jsonl"), help="what was measured so far")
+    parser.add_argument("--table", type=Path, default=ROOT / "docs" / "results" / "worth.csv")
+    parser.add_argument("--page", type=Path, help="a page with a place for the table, such as docs/families.md")
+    asked = parser.parse_args(arguments)
+    until, kind = time.monotonic() + 60.0 * asked.minutes, pick_device(asked.device).type
+    store, rows = OutcomeFile(asked.store), []
+    try:
+        for given in asked.models:
+            model = load(given, kind)
+            judging = Judging(model, digest_of(path_of(given)), asked.samples, kind, asked.limit, store)
+            for name in asked.sets.split(","):
+                if STANDARD_SETS[name].problem == model.problem.name and time.monotonic() < until:
+                    rows += judging.rows(name, until)
+                    print(f"{model.name}: {name}", file=sys.stderr, flush=True)
+    finally:
+        store.close()
+        everything = keep(asked.table, rows)
+    if asked.page is not None:
+        text = between_marks(asked.page.read_text(encoding="utf-8"), "worth", page(everything))
+        write_atomically(asked.page, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

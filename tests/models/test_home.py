@@ -1,0 +1,151 @@
+"""Where a model is at home: the family an instance is like, the gap to expect, and when something is said."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from icdc.errors import InputError
+from icdc.models.catalogue import improving
+from icdc.models.checking import checked_card
+from icdc.models.diffusion import Model, ModelConfig
+from icdc.models.familiarity import describe, ranges
+from icdc.models.home import NOTICEABLE, expected, worse_than_search
+from icdc.networks import NetworkConfig
+from icdc.problems.atsp import Atsp
+from icdc.problems.contract import Arrays, Problem
+from icdc.problems.families import sample_family
+from icdc.problems.navigation import Navigation
+from icdc.problems.pmsp import Pmsp
+
+TOURS = ("tmat", "uniform", "noisy-plane", "one-way-plane", "roads", "crane")
+SCHEDULES = ("paper", "job-correlated", "machine-correlated", "heavy-tailed", "forbidden")
+
+
+def drawn(problem: Problem, family: str, count: int, size: tuple[int, ...], seed: int = 0) -> Arrays:
+    return sample_family(problem, family, count, size, np.random.default_rng(seed))
+
+
+def cell(problem: Problem, family: str, size: tuple[int, ...], alone: float = 0.0, search: float = 0.0) -> Any:
+    numbers = ranges(problem, drawn(problem, family, 12, size))
+    gaps = {"alone": alone, "with_search": alone / 2, "search": search}
+    return {"family": family, "size": list(size), "numbers": {k: list(v) for k, v in numbers.items()}, **gaps}
+
+
+@pytest.mark.parametrize(
+    ("problem", "size", "families"), [(Atsp(), (40,), TOURS), (Pmsp(), (40, 6), SCHEDULES)], ids=["tours", "schedules"]
+)
+def test_instances_are_told_apart_by_family(problem: Problem, size: Any, families: tuple[str, ...]) -> None:
+    cells = [cell(problem, family, size) for family in families]
+    for family in families:
+        found = expected(problem, drawn(problem, family, 20, size, seed=9), cells)
+        right = [one is not None and one.family == family for one in found]
+        assert np.mean(right) >= 0.85, family
+
+
+def test_units_do_not_matter_and_cells_of_another_size_still_tell() -> None:
+    cells = [cell(Pmsp(), family, (40, 6)) for family in SCHEDULES]
+    arrays = drawn(Pmsp(), "job-correlated", 5, (80, 6), seed=3)
+    (one, *others) = expected(Pmsp(), {"durations": 3600.0 * arrays["durations"]}, cells)
+    assert {o.family for o in (one, *others) if o} == {"job-correlated"}
+
+
+def test_shares_of_the_variance() -> None:
+    rows = np.arange(4.0)[:, None] + np.zeros((4, 3))
+    assert describe(rows, Pmsp())["by_rows"] == pytest.approx(1.0)
+    assert describe(rows, Pmsp())["by_columns"] == pytest.approx(0.0)
+    tour = np.arange(4.0)[None, :] + np.zeros((4, 4)) + 1e6 * np.eye(4)
+    numbers = describe(tour, Atsp())  # the diagonal does not count
+    assert numbers["by_columns"] == pytest.approx(1.0)
+    assert describe(np.ones((3, 3)), Atsp())["by_rows"] == 0.0
+
+
+def test_between_sizes_gaps_are_interpolated_and_beyond_they_go_on_growing() -> None:
+    cells = [cell(Atsp(), "tmat", (n,), alone, search) for n, alone, search in ((10, 1.0, 0.0), (40, 3.0, 0.5))]
+
+    def at(size: int, cells: Any = cells) -> Any:
+        (one,) = expected(Atsp(), Atsp().sample(1, (size,), np.random.default_rng(0)), cells)
+        return one
+
+    assert (at(10).model, at(10).search, at(10).beyond) == (1.0, 0.0, False)
+    assert (at(20).model, at(20).search) == (pytest.approx(2.0), pytest.approx(0.25))
+    assert (at(5).model, at(5).search) == (1.0, 0.0)
+    assert at(80).model == pytest.approx(4.0)
+    assert at(80).search == pytest.approx(0.75)
+    assert at(80).beyond
+    falling = [dict(one, alone=alone) for one, alone in zip(cells, (3.0, 1.0), strict=True)]
+    assert at(80, falling).model == 1.0  # what shrank does not go on to nothing
+
+
+@pytest.mark.parametrize(("alone", "said"), [(NOTICEABLE + 0.1, False), (NOTICEABLE + 0.3, True)])
+def test_only_what_is_noticeably_worse_than_search_is_said(alone: float, said: bool) -> None:
+    cells = [cell(Pmsp(), "paper", (20, 4), round(alone, 6), 0.2)]
+    arrays = Pmsp().sample(2, (20, 4), np.random.default_rng(0))
+    words = worse_than_search(Pmsp(), arrays, cells)
+    assert [sentence is not None for sentence in words] == [said, said]
+    assert worse_than_search(Pmsp(), arrays, cells, with_search=True) == [None, None]
+    if said:
+        assert words[0] == (
+            "it is most like paper matrices, and at 20×4 the model alone is about 2.3 % above the best known there, "
+            "search 0.2 % in the same time (as measured)"
+        )
+        (larger,) = worse_than_search(Pmsp(), Pmsp().sample(1, (50, 4), np.random.default_rng(0)), cells)
+        assert "(as measured on smaller ones)" in (larger or "")
+
+
+def test_nothing_measured_and_no_matrix_say_nothing() -> None:
+    arrays = Pmsp().sample(2, (20, 4), np.random.default_rng(0))
+    assert worse_than_search(Pmsp(), arrays, []) == [None, None]
+    maps = Navigation().sample(2, (6,), np.random.default_rng(0))
+    known = cell(Atsp(), "tmat", (6,), 50.0)
+    assert len(worse_than_search(Navigation(), maps, [known])) == 2
+
+
+def model(**card: Any) -> Model:
+    tiny = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
+    return Model(Pmsp(), ModelConfig(network=tiny), card=card)
+
+
+def test_a_card_with_measurements_decides_by_them() -> None:
+    arrays = drawn(Pmsp(), "job-correlated", 2, (30, 4))
+    bad = [cell(Pmsp(), "job-correlated", (30, 4), 9.0)]
+    good = [cell(Pmsp(), "job-correlated", (30, 4), 0.1)]
+    assert all(model(sizes=[[20, 4]], home=bad).unfamiliar(arrays))
+    assert model(sizes=[[20, 4]], home=good).unfamiliar(arrays) == [None, None]
+    assert all(model(sizes=[[20, 4]]).unfamiliar(arrays))  # another size, and nothing was measured
+
+
+def test_how_search_inside_the_chain_is_used() -> None:
+    entries = [
+        {"size": [20, 4], "options": {"improve_rounds": 10, "steps": 5}},
+        {"size": [100, 10], "options": {"improve_rounds": 120}},
+    ]
+    assert improving({"improving": entries}, (30, 4)) == {"improve_rounds": 10, "steps": 5}
+    assert improving({"improving": entries}, (200, 20)) == {"improve_rounds": 120}
+    assert improving({}, (200, 20)) == {}
+    assert model(improving=entries).improvement((20, 4)) == {"improve_rounds": 10, "steps": 5}
+
+
+GOOD = {"family": "paper", "size": [20, 4], "alone": 0.1, "with_search": 0, "search": 0.0, "numbers": {"ties": [0, 1]}}
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        ({"home": {}}, "'home' of its card must be a list"),
+        ({"home": [{**GOOD, "family": 3}]}, "must name a family and a size"),
+        ({"home": [{**GOOD, "size": [20]}]}, "must name a family and a size"),
+        ({"home": [{**GOOD, "search": None}]}, "must have the gaps"),
+        ({"home": [{**GOOD, "alone": math.inf}]}, "must have the gaps"),
+        ({"home": [{**GOOD, "numbers": {"ties": [1]}}]}, "two numbers for every name"),
+        ({"improving": [{"size": [20, 4]}]}, "must name a size and options"),
+        ({"improving": [{"size": [20, 4], "options": {"decodes": 3}}]}, "may say improve_rounds and steps"),
+        ({"improving": [{"size": [20, 4], "options": {"improve_rounds": -1}}]}, "may say improve_rounds and steps"),
+        ({"improving": [{"size": [20, 4], "options": {"steps": 0}}]}, "at least one step"),
+    ],
+)
+def test_what_a_file_says_is_checked(card: dict[str, Any], words: str) -> None:
+    assert checked_card({"sizes": [[20, 4]], "home": [GOOD]}, "x")
+    with pytest.raises(InputError, match=words):
+        checked_card({"sizes": [[20, 4]], **card}, "x")
