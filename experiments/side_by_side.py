@@ -7,9 +7,10 @@ Every variant (see `experiments.variants`) is a process of its own; where there 
 run is validated every so many seconds on instances drawn for it, with optima by our own exact solvers: the gap of the
 last sample, one decode at the end of each of 1 and 8 trajectories of T steps. It ends with the same for more samples on
 the first instances of the standard test set. Runs on families of instances are validated on all of them, against
-references by classical search, and have no test set. `curves.csv` and `summary.csv` are written as results come in, so that a
-call that is cut short leaves what it had. With `--keep` the states of the named runs are packed into pieces, from which
-a later call goes on with `--resume FOLDER`: weights, their average and the optimizer, not the memory, which fills anew.
+references by classical search, and have no test set. `curves.csv` and `summary.csv` are written as results come in, so
+that a call that is cut short leaves what it had. With `--keep` the states of the named runs are packed into pieces, and
+a later call goes on from them with `--resume FOLDER`: weights, their average and the optimizer, not the memory, which
+fills anew.
 """
 
 import argparse
@@ -55,8 +56,8 @@ WAYS = {
     "sampled": replace(LAST, any_start=False, greedy_end=False),
     CHAIN: SamplingOptions(steps=10, decodes=4, temperature=1.0),
 }
-"""How a last sample is decoded: from any row, or, in two ways, from the first, as the paper's diffusion baselines; or the
-best of a short chain, without search, in the order of decisions that targets are made in."""
+"""How a last sample is decoded: from any row, or, in two ways, from the first, as the paper's diffusion baselines; or
+the best of a short chain, without search, in the order of decisions that targets are made in."""
 REFERENCES = "references.json"
 """The file of references in the folder of the runs."""
 ENDING = 25.0

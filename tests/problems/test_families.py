@@ -1,6 +1,5 @@
 """Families of instances are what their names say, the same on every device, and the first of many are the few."""
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -16,12 +15,9 @@ from icdc.problems import Atsp, Navigation, Pmsp, families_schedules, families_t
 from icdc.problems.families import (
     NORMAL_STEPS,
     Family,
-    mix,
-    mix_on_device,
     normal_table,
     sample_family,
     sample_family_on_device,
-    shares_of,
 )
 from icdc.problems.tours import random_tmat
 
@@ -255,44 +251,6 @@ def test_a_table_is_a_normal_distribution() -> None:
     assert table.mean() == pytest.approx(0.0, abs=1e-9)
     assert table.std() == pytest.approx(2.0, rel=0.01)
     assert (np.diff(table) > 0).all()
-
-
-def test_a_mixture_has_equal_shares_in_order() -> None:
-    names = ["paper", "forbidden", "forbidden"]
-    on_device = mix_on_device(PMSP, names, (6, 4), noise(9))
-    assert on_device is not None
-    host = mix(PMSP, names, 9, (6, 4), np.random.default_rng(0))["durations"]
-    for numbers in (on_device["durations"].numpy(), host):
-        huge = (numbers == families_schedules.HUGE).any((1, 2))
-        assert huge.tolist() == [False] * 3 + [True] * 6
-        assert len({one.tobytes() for one in numbers}) == 9
-    assert [part.stop - part.start for part in shares_of(11, 3)] == [3, 4, 4]
-    assert shares_of(11, 3)[-1].stop == 11
-
-
-def test_a_mixture_of_more_families_than_instances_takes_any() -> None:
-    names = ["paper", "forbidden", "uniform-1000"]
-    found = set()
-    for seed in range(60):
-        on_device = mix_on_device(PMSP, names, (6, 4), noise(2, seed))
-        assert on_device is not None
-        host = mix(PMSP, names, 2, (6, 4), np.random.default_rng(seed))["durations"]
-        for where, numbers in (("device", on_device["durations"].numpy()), ("host", host)):
-            assert numbers.shape == (2, 6, 4)
-            for one in numbers:
-                found.add((where, "forbidden" if one.max() > 1000 else "paper" if one.max() < 20 else "uniform-1000"))
-    unlike = {(where, name) for where, name in itertools.product(("device", "host"), names)}
-    assert found == unlike
-
-
-def test_where_nothing_is_drawn_on_the_device_neither_is_a_mixture() -> None:
-    class HostOnly(Pmsp):
-        def sample_on_device(self, size, noise):  # type: ignore[no-untyped-def]
-            return None
-
-    assert mix_on_device(HostOnly(), ["paper", "speeds"], (4, 2), noise(4)) is None
-    assert mix_on_device(HostOnly(), ["paper", "speeds"], (4, 2), noise(1)) is None
-    assert mix_on_device(HostOnly(), ["uniform-100", "speeds"], (4, 2), noise(4)) is not None
 
 
 def test_unknown_families_list_the_known_ones() -> None:

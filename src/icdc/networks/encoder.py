@@ -192,12 +192,14 @@ class DualBlock(nn.Module):
 
 
 def relation_channels(config: NetworkConfig, sizes: FeatureSizes) -> int:
-    """Return how many relation channels a network sees: raw ones, or all that are not hidden and the diagonal's mark."""
+    """Return how many relation channels a network sees: raw ones, or all but the hidden and the diagonal's mark."""
     if not config.rich_relations:
         return sizes.raw_relations
     hidden = config.hidden_relations
     if max(hidden, default=0) >= sizes.relations or len(hidden) == sizes.relations:
-        raise UsageError(f"hidden_relations must leave some of the channels 0 to {sizes.relations - 1}, got {list(hidden)}")
+        raise UsageError(
+            f"hidden_relations must leave some of the channels 0 to {sizes.relations - 1}, got {list(hidden)}"
+        )
     return sizes.relations - len(hidden) + int(sizes.same_items)
 
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -83,55 +82,6 @@ def sample_family_on_device(problem: Problem, family: str | None, size: Size, no
     if chosen is None or chosen.draw is None:
         return problem.sample_on_device(size, noise)
     return {name: tensor.float() / chosen.unit for name, tensor in chosen.draw(size, noise).items()}
-
-
-def mix_on_device(
-    problem: Problem, families: Sequence[str | None], size: Size, noise: Noise
-) -> dict[str, Tensor] | None:
-    """Draw a mixture for the keys of `noise`, equal shares in the order of the names (one named twice has two shares).
-
-    None where one of them cannot be drawn on the device. With fewer keys than shares every key takes a share by chance.
-    """
-    import torch
-
-    from ..kernels import Noise
-
-    count, shares = len(noise.keys), len(families)
-    if count < shares:
-        pick = noise.integers(shares)
-        every = [sample_family_on_device(problem, family, size, noise.spawn(1)) for family in families]
-        drawn = [part for part in every if part is not None]
-        if len(drawn) < shares:
-            return None
-        rows = torch.arange(count, device=pick.device)
-        return {name: torch.stack([part[name] for part in drawn])[pick, rows] for name in drawn[0]}
-    keys, drawn = noise.spawn(1).keys, []
-    for family, part in zip(families, shares_of(count, shares), strict=True):
-        some = sample_family_on_device(problem, family, size, Noise(keys[part]))
-        if some is None:
-            return None
-        drawn.append(some)
-    return {name: torch.cat([some[name] for some in drawn]) for name in drawn[0]}
-
-
-def mix(problem: Problem, families: Sequence[str | None], count: int, size: Size, rng: np.random.Generator) -> Arrays:
-    """Draw `count` instances of a mixture on the host, equal shares in the order of the names.
-
-    With fewer instances than shares each takes a share by chance.
-    """
-    if count < len(families):
-        families = [families[number] for number in rng.integers(0, len(families), count)]
-    parts = [
-        sample_family(problem, family, part.stop - part.start, size, rng)
-        for family, part in zip(families, shares_of(count, len(families)), strict=True)
-    ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def shares_of(count: int, shares: int) -> list[slice]:
-    """Return ranges that share `count` items out as evenly as can be, in order."""
-    ends = [count * number // shares for number in range(shares + 1)]
-    return [slice(begin, end) for begin, end in pairwise(ends)]
 
 
 def normal_table(scale: float) -> tuple[float, ...]:

@@ -122,9 +122,7 @@ class Validation:
         found: Gaps = {}
         for size in self.sizes if sizes is None else sizes:
             groups = self.groups(size)
-            together = {
-                name: np.concatenate([group.arrays[name] for group in groups]) for name in groups[0].arrays
-            }
+            together = {name: np.concatenate([group.arrays[name] for group in groups]) for name in groups[0].arrays}
             solver = DiffusionSolver(model, sampling=self.sampling, device=self.device)
             cost = solver.solve(self.problem, together, samples=self.samples, seed=1).cost
             found[size_name(size)], first = {}, 0
@@ -148,7 +146,8 @@ OWN = "own"
 
 def gaps_in_percent(cost: NDArray[Any], reference: NDArray[Any]) -> NDArray[np.float64]:
     """Return the gap of every instance; beyond `MOST_GAP` an answer is of no use, and how far beyond says nothing."""
-    return np.minimum(100 * (np.asarray(cost, np.float64) / reference - 1), MOST_GAP)
+    gaps: NDArray[np.float64] = np.minimum(100 * (np.asarray(cost, np.float64) / reference - 1), MOST_GAP)
+    return gaps
 
 
 def size_name(size: Sequence[int]) -> str:
