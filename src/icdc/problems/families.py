@@ -9,7 +9,7 @@ Naming families needs no torch, drawing them does: it is imported there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -39,12 +39,17 @@ class Family:
 
     summary : what is special about it, in a line.
     draw : how its instances are drawn; None for the problem's own `sample`.
-    unit : what training divides the numbers by, so that they are of the order of one to a hundred.
+    unit : what training divides the numbers by, so that they are of the order of one to a hundred; where arrays have
+        different units, one for each of them.
     """
 
     summary: str
     draw: Draw | None = None
-    unit: float = 1.0
+    unit: float | Mapping[str, float] = 1.0
+
+    def unit_of(self, array: str) -> float:
+        """Return the unit of an array."""
+        return self.unit[array] if isinstance(self.unit, Mapping) else self.unit
 
 
 def get_family(problem: Problem, name: str) -> Family:
@@ -81,7 +86,7 @@ def sample_family_on_device(problem: Problem, family: str | None, size: Size, no
     chosen = None if family is None else get_family(problem, family)
     if chosen is None or chosen.draw is None:
         return problem.sample_on_device(size, noise)
-    return {name: tensor.float() / chosen.unit for name, tensor in chosen.draw(size, noise).items()}
+    return {name: tensor.float() / chosen.unit_of(name) for name, tensor in chosen.draw(size, noise).items()}
 
 
 def normal_table(scale: float) -> tuple[float, ...]:
