@@ -1,5 +1,6 @@
 """What the card of a trained model says about how it came about."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -14,8 +15,8 @@ from .config import RunConfig
 
 _DESCRIBED = 16
 """Instances of each family and size that the card's description of learned matrices is taken from."""
-_DESCRIBED_CELLS = 2**20
-"""Entries that all of these have at most, where there are several: drawing one of 1,000 cities takes seconds."""
+_DESCRIBED_CELLS = 2**18
+"""Entries that all of these have at most; larger sizes are described by the smaller ones, as drawing takes seconds."""
 
 NOT_FOR = (
     "sizes and kinds of matrices it was not trained on, where answers are feasible but further from the optimum; "
@@ -44,7 +45,8 @@ def card_of(config: RunConfig, data: str, training: dict[str, Any], device: torc
 
 def learned_ranges(problem: Problem, families: Iterable[str], sizes: Iterable[Size]) -> dict[str, tuple[float, float]]:
     """Return between which numbers everything lies that describes the matrices of families and sizes."""
-    sizes = list(sizes)
+    by_cells = {size: math.prod(problem.shape(size)) for size in sizes}
+    sizes = [size for size, cells in by_cells.items() if cells <= max(_DESCRIBED_CELLS, min(by_cells.values()))]
     found = [ranges(problem, described(problem, family, size)) for family in families for size in sizes]
     lows_and_highs = {name: ([one[name][0] for one in found], [one[name][1] for one in found]) for name in found[0]}
     return {name: (min(lows), max(highs)) for name, (lows, highs) in lows_and_highs.items()}

@@ -166,6 +166,8 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         self.graphs.record_later(step for steps in self.steps for step in steps.recordable())
         if state:
             self._restore(state)
+        if self.out is not None and self.ranks.leads:
+            _ = self.ranges  # which takes seconds, before the clock runs
 
     def find_problem(self) -> Problem:
         """Return the problem that is learned."""
