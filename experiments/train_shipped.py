@@ -7,10 +7,10 @@
 
 Every job is a preset in a process of its own; where there is NVIDIA's MPS they share a GPU by it. A call ends when its
 minutes are over, whatever else happens: each run writes its state before, and the schedules of learning rate and
-curriculum are laid out so that they end with the last call. The folder `--out` gets one packed state and one model of
-each job (each below 16 MiB), `metrics.jsonl`, all lines of all runs, and `gaps.csv`, the latest gap and share of every
-family and size. On another machine `--resume FOLDER` goes on from packed states. `--set` changes settings of all jobs,
-`--set tours:cloning.batch=64` of one.
+curriculum are laid out so that they end with the last call. The folder `--out` gets the packed state of each job, in
+two pieces below 16 MiB, or, from the last call, its model; `metrics.jsonl`, all lines of all runs; and `gaps.csv`, the
+latest gap and share of every family and size. On another machine `--resume FOLDER` goes on from packed states. `--set`
+changes settings of all jobs, `--set tours:cloning.batch=64` of one.
 """
 
 import argparse
@@ -108,9 +108,9 @@ def train_all(jobs: Sequence[str], options: argparse.Namespace) -> int:
     gather(jobs, options.state, options.out)
     for job in jobs:
         folder = options.state / job
-        if (folder / STATE).is_file():
+        if options.calls_left > 1:
             pack(options.state, [folder], options.out, job)
-        if (folder / MODEL).is_file():
+        elif (folder / MODEL).is_file():
             shutil.copy(folder / MODEL, options.out / f"{job}.safetensors")
         if codes[job] not in (0, -signal.SIGTERM):  # a run that was stopped at the end wrote a state shortly before
             tail = (folder / "log.txt").read_text(errors="replace")[-2000:]

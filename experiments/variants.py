@@ -140,7 +140,10 @@ CHANNELS = {
 def features() -> Iterator[Variant]:
     """Yield what priced relations are worth, whole and without each channel, and relations in units of the mean."""
     for data, (preset, sizes) in FAMILIES.items():
-        base: dict[str, Any] = {"sizes": sizes}
+        # one size, all columns, and shares as they are
+        base: dict[str, Any] = {
+            "sizes": sizes, NETWORK + "candidates": 0, "validation.every": 0.0, "mixture.most": 1.0,
+        }  # fmt: skip
         switches: dict[str, tuple[str, Settings]] = {
             "priced": ("all channels by prices", base),
             "mean": ("units of the mean instead of prices", {**base, NETWORK + "priced": False}),

@@ -1,6 +1,7 @@
 """What a network with priced features says does not depend on units, nor, for tours, on what every tour pays."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.base import own_random_numbers
-from icdc.models.diffusion import Model, ModelConfig
+from icdc.models.diffusion import Model, ModelConfig, load
 from icdc.networks import NetworkConfig
 from icdc.problems.families import sample_family
 from icdc.problems.registry import get_problem
@@ -82,8 +83,8 @@ def test_schedules_in_other_units(family: str, layout: str) -> None:
     assert_same("pmsp", layout, times, 60 * times, 0.3)
 
 
-def test_hidden_channels_are_not_seen() -> None:
-    """Whatever they are, the network says the same; of the others it does not."""
+def test_hidden_channels_are_not_seen(tmp_path: Path) -> None:
+    """The others and the diagonal's mark are, in their order; a model's file knows which."""
     network = NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1, priced=True)
     with own_random_numbers(3):
         seeing = Model(ATSP, ModelConfig(network=network))
@@ -95,3 +96,6 @@ def test_hidden_channels_are_not_seen() -> None:
     kept = [0, 2, 3, 4, 5, 7]
     assert torch.equal(relations[..., :6], features.relations[..., kept])
     assert torch.equal(relations[0, :, :, 6], torch.eye(7))
+    blind.save(tmp_path / "blind.safetensors")
+    again = load(tmp_path / "blind.safetensors", "cpu")
+    assert again.config == blind.config

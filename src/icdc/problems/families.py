@@ -60,10 +60,13 @@ def get_family(problem: Problem, name: str) -> Family:
     return problem.families[name]
 
 
-def sample_family(problem: Problem, family: str | None, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+def sample_family(
+    problem: Problem, family: str | None, count: int, size: Size, rng: np.random.Generator, device: str = "cpu"
+) -> Arrays:
     """Draw `count` instances of a family as `Problem.sample` does; None is the problem's own draw.
 
-    Every instance has a key of its own, an integer of `rng`: the first ten of twenty are the ten.
+    Every instance has a key of its own, an integer of `rng`: the first ten of twenty are the ten, and all devices draw
+    the same.
     """
     import torch
 
@@ -72,9 +75,9 @@ def sample_family(problem: Problem, family: str | None, count: int, size: Size, 
     draw = None if family is None else get_family(problem, family).draw
     if draw is None:
         return problem.sample(count, size, rng)
-    keys = torch.from_numpy(rng.integers(0, 2**32, size=count, dtype=np.int64))
+    keys = torch.from_numpy(rng.integers(0, 2**32, size=count, dtype=np.int64)).to(device)
     try:
-        return {name: tensor.numpy().astype(np.int32) for name, tensor in draw(size, Noise(keys)).items()}
+        return {name: tensor.cpu().numpy().astype(np.int32) for name, tensor in draw(size, Noise(keys)).items()}
     except RuntimeError as error:  # how torch says it on a CPU
         if "memory" in str(error):
             raise MemoryError(f"{count} instances of size {size} do not fit into memory") from error

@@ -70,9 +70,7 @@ class Graphs:
             self.replays[step] = self._recorded(step, warmups)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0]
-            warnings.warn(f"running without CUDA graphs, since recording failed: {reason}", stacklevel=2)
-            self.enabled = False
-            self.waiting.clear()
+            warnings.warn(f"a step runs without a CUDA graph, since recording failed: {reason}", stacklevel=2)
         with torch.no_grad():
             for tensor, old in zip(self.state(), before, strict=False):
                 tensor.copy_(old)

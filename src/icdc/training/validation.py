@@ -7,7 +7,7 @@ without a compiler, brings the file along.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..diffusion.sampler import SamplingOptions
 from ..errors import InputError
 from ..io.files import write_atomically
-from ..models.diffusion import Model
+from ..models.diffusion import CANDIDATES_ORDER, Model
 from ..problems.contract import Arrays, Problem, Size
 from ..problems.families import sample_family
 from ..problems.registry import problem_path
@@ -123,7 +123,10 @@ class Validation:
         for size in self.sizes if sizes is None else sizes:
             groups = self.groups(size)
             together = {name: np.concatenate([group.arrays[name] for group in groups]) for name in groups[0].arrays}
-            solver = DiffusionSolver(model, sampling=self.sampling, device=self.device)
+            sampling = self.sampling
+            if model.candidates_of(size) and sampling.order == "rule":  # following a tour looks at all columns
+                sampling = replace(sampling, order=CANDIDATES_ORDER)
+            solver = DiffusionSolver(model, sampling=sampling, device=self.device)
             cost = solver.solve(self.problem, together, samples=self.samples, seed=1).cost
             found[size_name(size)], first = {}, 0
             for group in groups:
@@ -136,7 +139,8 @@ class Validation:
         rows, columns = self.problem.shape(size)
         count = max(FEWEST, min(self.instances, MOST_CELLS // (rows * columns)))
         name = None if family == OWN else family
-        arrays = sample_family(self.problem, name, count, size, np.random.default_rng([SEED, *size]))
+        rng = np.random.default_rng([SEED, *size])
+        arrays = sample_family(self.problem, name, count, size, rng, self.device)
         return Group(family, size, arrays, self.references.costs(self.problem, family, size, arrays))
 
 
