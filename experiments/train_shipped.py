@@ -36,12 +36,10 @@ from icdc.io.files import write_atomically
 from icdc.problems.registry import get_problem
 from icdc.training import Progress, Trainer, TrainingConfig, load_config, parse_override
 from icdc.training.checkpoint import METRICS, MODEL, STATE
-from icdc.training.validation import References, Validation
+from icdc.training.validation import SHIPPED, References, Validation
 
 JOBS = {"tours": "atsp-families", "schedules": "pmsp-families", "navigation": "navigation-families"}
 """The preset of each job."""
-REFERENCES = Path(__file__).with_name("validation-references.json")
-"""What validation compares with; a run makes what is missing there, which is slow where nothing compiles search."""
 SETTING_UP = 60.0
 """Seconds of a call that are thought to go into starting, recording and the end, where training time is planned."""
 ENDING = 12.0
@@ -82,8 +80,7 @@ def settings_of(job: str, changes: Sequence[str]) -> dict[str, Any]:
 
 def config_of(job: str, options: argparse.Namespace) -> TrainingConfig:
     """Return the configuration of a job as it begins."""
-    known = {"validation.references": str(REFERENCES)} if REFERENCES.is_file() else {}
-    config = load_config(JOBS[job], {"memory.saved": False, **known, **settings_of(job, options.set)})
+    config = load_config(JOBS[job], {"memory.saved": False, **settings_of(job, options.set)})
     assert isinstance(config, TrainingConfig)
     return config
 
@@ -155,7 +152,7 @@ def plan_again(folder: Path, seconds: float) -> None:
 
 def make_references(jobs: Sequence[str], options: argparse.Namespace) -> None:
     """Make what validation compares with, of all families and sizes of the jobs, and keep it."""
-    references = References(options.into)
+    references = References(options.into, options.into if options.into.is_file() else SHIPPED)
     for job in jobs:
         config = config_of(job, options)
         validation = Validation(
@@ -245,7 +242,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="[JOB:]KEY=VALUE", help="change a setting")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--references", action="store_true", help="make what validation compares with, and end")
-    parser.add_argument("--into", type=Path, default=REFERENCES, help="the file of references")
+    parser.add_argument("--into", type=Path, default=SHIPPED, help="the file of references")
     parser.add_argument("--run", default="", help=argparse.SUPPRESS)
     parser.add_argument("--began", type=float, default=0.0, help=argparse.SUPPRESS)
     return parser

@@ -20,7 +20,7 @@ from .mixture import Mixture
 from .run import REPORT_SECONDS, Callback, TrainingRun
 from .sources import Batch, Generated, GivenSet, Source, read_examples
 from .steps import Steps
-from .validation import References, Validation, mean_gap
+from .validation import SHIPPED, References, Validation, mean_gap
 
 
 class Trainer(TrainingRun[TrainingConfig, Model]):
@@ -138,7 +138,7 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         )
         references = References(
             self.out / REFERENCES if self.out is not None and self.ranks.leads else None,
-            Path(config.references) if config.references else None,
+            Path(config.references) if config.references else SHIPPED,
         )
         return Validation(
             self.problem, self.config.sizes, self.config.families, instances=config.instances, samples=config.samples,

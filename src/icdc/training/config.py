@@ -218,7 +218,8 @@ class ValidationConfig:
     every : seconds of training between two of them (rounds, where a count of rounds ends the run); 0 for none.
     instances : of each family and size, fewer of large ones.
     samples, steps : trajectories of each instance, and network passes of a trajectory; no search.
-    references : a file of costs to compare with; what it lacks is made by classical search, which takes its time.
+    references : a file of costs to compare with, instead of the one that comes with the package; what it lacks is made
+        by classical search, a second for each instance.
     """
 
     every: float = 0.0

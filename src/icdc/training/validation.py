@@ -1,7 +1,7 @@
 """Validation inside a run: instances of every family and size, and how far the model's answers are from references.
 
-References are made once, by classical search, and kept in a file: whoever trains where search is slow, on a machine
-without a compiler, brings the file along.
+References are made once, by classical search, and kept in a file. Those of the presets come with the package, so that
+nobody searches for minutes on a machine that is to train.
 """
 
 import json
@@ -24,6 +24,8 @@ from ..problems.registry import problem_path
 from ..solving.diffusion import DiffusionSolver
 from ..solving.registry import make_solver
 
+SHIPPED = Path(__file__).with_name("references.json")
+"""References of the presets that learn families."""
 SEED = 20_777
 """Of validation instances: test sets have other seeds, and training draws from keys of its own."""
 SEARCH = "search:seconds=1"
@@ -53,19 +55,17 @@ class References:
     """Costs of good solutions of validation instances, by problem, family, size and number of instances.
 
     path : where new ones are kept; None keeps them in memory only.
-    given : a file that is only read.
+    given : a file that is only read, by default the one that comes with the package.
     """
 
     path: Path | None = None
-    given: Path | None = None
+    given: Path = SHIPPED
 
     def __post_init__(self) -> None:
-        self.known: dict[str, list[float]] = {}
-        if self.given is not None and not self.given.is_file():
+        if not self.given.is_file():
             raise InputError(f"there are no references in '{self.given}'")
-        for path in (self.given, self.path):
-            if path is not None and path.is_file():
-                self.known |= _read(path)
+        self.new = _read(self.path) if self.path is not None and self.path.is_file() else {}
+        self.known = _read(self.given) | self.new
 
     def costs(self, problem: Problem, family: str, size: Size, arrays: Arrays) -> NDArray[np.float64]:
         """Return the costs of a group, made by search where nobody knows them yet."""
@@ -73,9 +73,9 @@ class References:
         key = f"{problem_path(problem)}/{family}/{size_name(size)}/{count}"
         if key not in self.known:
             found = make_solver(SEARCH).solve(problem, arrays, samples=1, seed=0)
-            self.known[key] = [float(cost) for cost in found.cost]
+            self.known[key] = self.new[key] = [float(cost) for cost in found.cost]
             if self.path is not None:
-                write_atomically(self.path, json.dumps(self.known, indent=0, sort_keys=True) + "\n", make_folder=True)
+                write_atomically(self.path, json.dumps(self.new, indent=0, sort_keys=True) + "\n", make_folder=True)
         return np.array(self.known[key])
 
 
