@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
+from experiments.features_page import features_table
 from experiments.figures import FIGURES, draw, training_curves
 from experiments.markdown import between_marks
 from experiments.measure import LEFT_OUT, Measurement, Part
@@ -125,6 +126,7 @@ def pages(folder: Path, docs: Path) -> dict[Path, str]:
     parts = {
         docs.parent / "README.md": ("results", readme_table(cards, folder)),
         docs / "baselines.md": ("baselines", baselines_table(folder)),
+        docs / "training.md": ("features", features_table(folder)),
     }
     found = {path: between_marks(path.read_text(encoding="utf-8"), *part) for path, part in parts.items()}
     whole = {

@@ -14,7 +14,13 @@ from icdc.evaluation.published import plain_gap, published
 from icdc.io.files import write_atomically
 from icdc.io.standard import STANDARD_SETS
 
-FILES = {"cause": "paper-cause", "readings": "paper-readings", "presets": "paper-presets", "ours": "our-recipe"}
+FILES = {
+    "cause": "paper-cause",
+    "readings": "paper-readings",
+    "presets": "paper-presets",
+    "ours": "our-recipe",
+    "features": "features",
+}
 """The file in docs/results that has the curves of each group."""
 TEMPLATE = Path(__file__).with_name("paper_template.md")
 WORDS = {"atsp-20": "tours", "pmsp-20x4": "schedules"}
@@ -61,7 +67,7 @@ def take(group: str, source: Path, folder: Path) -> Path:
 
 def switches_table(folder: Path, group: str) -> str:
     """Return what every change of a group came to, tours and schedules side by side: current weights, then averaged."""
-    lines = _of(folder, group)
+    lines = lines_of(folder, group)
     if not lines:
         return "Not measured yet."
     last = {(line["words"], _set(line), line["weights"], line["data"], line["samples"]): line for line in lines}
@@ -83,7 +89,7 @@ def switches_table(folder: Path, group: str) -> str:
 
 def ablation_table(folder: Path) -> str:
     """Return what our recipe is worth without each of its parts, the mean of all seeds that were trained."""
-    lines = [line for line in _of(folder, "ours") if _valid(line) and line["weights"] == "average"]
+    lines = [line for line in lines_of(folder, "ours") if _valid(line) and line["weights"] == "average"]
     if not lines:
         return "Not measured yet: `python -m experiments.side_by_side ours` trains it."
     last = {(line["run"], line["samples"]): line for line in lines}
@@ -105,7 +111,7 @@ def ablation_table(folder: Path) -> str:
 
 def presets_table(folder: Path) -> str:
     """Return the last sample of every preset on the standard test set, beside the paper's own figures."""
-    lines = _of(folder, "presets")
+    lines = lines_of(folder, "presets")
     final = [line for line in lines if line["data"] in STANDARD_SETS and line["weights"] == "average"]
     if not final:
         return "Not measured yet."
@@ -137,7 +143,7 @@ def training_panels(folder: Path) -> list[Panel]:
     for group, weights in (("cause", "current"), ("readings", "current"), ("presets", "average")):
         for data in PAPER:
             lines: Lines = {}
-            for line in _of(folder, group):
+            for line in lines_of(folder, group):
                 if _valid(line) and (_set(line), line["weights"], line["samples"]) == (data, weights, "8"):
                     label = _short(line) if line["way"] == "last" else f"{_short(line)}, {line['way']}"
                     lines.setdefault(label, []).append((float(line["at"]), float(line["gap"])))
@@ -147,7 +153,8 @@ def training_panels(folder: Path) -> list[Panel]:
     return panels
 
 
-def _of(folder: Path, group: str) -> list[Line]:
+def lines_of(folder: Path, group: str) -> list[Line]:
+    """Return the lines of the file that has the curves of a group; none where there is no file."""
     path = folder / f"{FILES[group]}.csv"
     return _read(path) if path.is_file() else []
 

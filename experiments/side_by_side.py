@@ -6,9 +6,11 @@
 Every variant (see `experiments.variants`) is a process of its own; where there is NVIDIA's MPS they share a GPU well. A
 run is validated every so many seconds on instances drawn for it, with optima by our own exact solvers: the gap of the
 last sample, one decode at the end of each of 1 and 8 trajectories of T steps. It ends with the same for more samples on
-the first instances of the standard test set. `curves.csv` and `summary.csv` are written as results come in, so that a
-call that is cut short leaves what it had. With `--keep` the states of the named runs are packed into pieces, from which
-a later call goes on with `--resume FOLDER`: weights, their average and the optimizer, not the memory, which fills anew.
+the first instances of the standard test set. Runs on families of instances are validated on all of them, against
+references by classical search, and have no test set. `curves.csv` and `summary.csv` are written as results come in, so
+that a call that is cut short leaves what it had. With `--keep` the states of the named runs are packed into pieces, and
+a later call goes on from them with `--resume FOLDER`: weights, their average and the optimizer, not the memory, which
+fills anew.
 """
 
 import argparse
@@ -23,6 +25,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.packing import pack, unpack
 from experiments.training_curve import gap
 from experiments.variants import GROUPS, Variant
@@ -35,6 +39,7 @@ from icdc.solving.diffusion import DiffusionSolver
 from icdc.solving.registry import make_solver
 from icdc.training import Progress, Trainer, TrainingConfig, load_config, parse_override
 from icdc.training.checkpoint import STATE
+from icdc.training.validation import References, Validation
 
 COLUMNS = (
     "run", "words", "preset", "data", "weights", "way", "at", "wall", "round", "steps", "samples", "gap", "optimal",
@@ -43,13 +48,18 @@ COLUMNS = (
 VALIDATION, VALIDATION_SEED = "validation", 777
 EXACT = {"atsp": "branch", "navigation": "branch", "pmsp": "dp"}
 """The exact solver that gives the optima of each problem."""
+CHAIN = "chain"
 LAST = SamplingOptions(steps=20, reverse="independent", order="rule", temperature=1.0, decodes=1, keep="last")
 WAYS = {
     "last": LAST,
     "greedy": replace(LAST, any_start=False),
     "sampled": replace(LAST, any_start=False, greedy_end=False),
+    CHAIN: SamplingOptions(steps=10, decodes=4, temperature=1.0),
 }
-"""How a last sample is decoded: from any row, or, in two ways, from the first, as the paper's diffusion baselines."""
+"""How a last sample is decoded: from any row, or, in two ways, from the first, as the paper's diffusion baselines; or
+the best of a short chain, without search, in the order of decisions that targets are made in."""
+REFERENCES = "references.json"
+"""The file of references in the folder of the runs."""
 ENDING = 25.0
 """Seconds before the end of the wall time that belong to the last evaluation and to packing."""
 
@@ -89,6 +99,9 @@ def train_all(variants: Sequence[Variant], options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.resume:
         unpack(options.resume, options.work)
+    for config in {load(variant, options).families: load(variant, options) for variant in variants}.values():
+        if config.families:  # once, before all of them would
+            of_families(config, options.count, options.work / REFERENCES)
     waiting, running = list(variants), dict[str, subprocess.Popen[bytes]]()
     end = began + options.wall
     while (waiting or running) and time.time() < end:
@@ -111,17 +124,18 @@ def train_one(variant: Variant, options: argparse.Namespace) -> None:
     """Train one variant until its time is over, and validate it as it goes."""
     folder = options.work / variant.name
     resumes = bool(options.resume) and (folder / STATE).is_file()
-    config = load_config(variant.preset, {**variant.settings, **dict(map(parse_override, options.set))})
-    assert isinstance(config, TrainingConfig)
-    config = load_config(config, {"time_limit": options.schedule or options.seconds, "memory.saved": False})
-    assert isinstance(config, TrainingConfig)
+    config = load(variant, options)
     spec = STANDARD_SETS[variant.data]
-    validation = solved(spec.problem, config.sizes[0], options.count)
+    if config.families:
+        validation = of_families(config, options.count, options.work / REFERENCES)
+    else:
+        validation = solved(spec.problem, config.sizes[0], options.count)
     counts = [int(text) for text in options.samples.split(",")]
     trainer = Trainer(config, device=options.device, out=folder, resume=resumes)
     curve = CurveFile(folder / "curve.csv", variant, trainer, options.began, goes_on=resumes)
     stop = min(options.began + options.wall - ENDING - options.final_seconds, time.time() + 10 * options.seconds)
     last, first = 0.0, 0.0
+    ways = (CHAIN,) if config.families else ("greedy", "sampled") if variant.greedy else ("last",)
 
     def evaluate(data: Dataset, progress: Progress, samples: int) -> None:
         """Write a line for each way of decoding, with averaged and, where they differ, with current weights."""
@@ -129,9 +143,13 @@ def train_one(variant: Variant, options: argparse.Namespace) -> None:
         current.network.eval()
         both = (("average", progress.model), ("current", current))
         for weights, model in both if trainer.config.optimizer.average else both[:1]:
-            for way in ("greedy", "sampled") if variant.greedy else ("last",):
-                solver = DiffusionSolver(model, sampling=WAYS[way], device=options.device)
-                curve.write(data.name, progress, samples, gap(data, samples, solver), weights, way)
+            for way in ways:
+                sampling = WAYS[way]
+                if way == CHAIN:
+                    sampling = replace(sampling, order=config.targets.sampling.order)
+                solver = DiffusionSolver(model, sampling=sampling, device=options.device)
+                measured = gap(data, samples, solver, each=bool(config.families))
+                curve.write(data.name, progress, samples, measured, weights, way)
         current.network.train()
 
     def watch(progress: Progress) -> bool:
@@ -145,11 +163,32 @@ def train_one(variant: Variant, options: argparse.Namespace) -> None:
         return over
 
     model = trainer.run(watch, every=min(options.every, 5.0))
-    if tuple(config.sizes[0]) == tuple(spec.size):
+    if tuple(config.sizes[0]) == tuple(spec.size) and not config.families:
         test = standard_set(variant.data).first(options.final_count)
         ended = Progress(trainer.rounds_done, trainer.seconds, 1.0, {}, model)
         for samples in (int(text) for text in options.final_samples.split(",")):
             evaluate(test, ended, samples)
+
+
+def load(variant: Variant, options: argparse.Namespace) -> TrainingConfig:
+    """Return the configuration of a run: the variant's settings, those of the call, and its time."""
+    config = load_config(variant.preset, {**variant.settings, **dict(map(parse_override, options.set))})
+    config = load_config(config, {"time_limit": options.schedule or options.seconds, "memory.saved": False})
+    assert isinstance(config, TrainingConfig)
+    return config
+
+
+def of_families(config: TrainingConfig, count: int, references: Path) -> Dataset:
+    """Return instances of all families of a run, `count` in all, with references by classical search."""
+    problem, size = get_problem(config.problem), config.sizes[0]
+    families = list(dict.fromkeys(config.families))
+    validation = Validation(
+        problem, [size], families, instances=max(1, count // len(families)), samples=1, sampling=LAST,
+        references=References(references), device="cpu",
+    )  # fmt: skip
+    groups = validation.groups(tuple(size))
+    arrays = {name: np.concatenate([group.arrays[name] for group in groups]) for name in groups[0].arrays}
+    return Dataset(problem, arrays, reference=np.concatenate([group.reference for group in groups]), name=VALIDATION)
 
 
 def solved(problem_name: str, size: tuple[int, ...], count: int) -> Dataset:

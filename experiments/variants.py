@@ -2,7 +2,8 @@
 
 `cause` looks for what keeps the paper's own recipe from learning, one switch at a time; `readings` tries where the
 paper leaves a choice; `ours` takes one part of our recipe away at a time; `presets` trains the paper's presets, their
-repaired forms and the diffusion baselines.
+repaired forms and the diffusion baselines; `features` compares what the network sees of instances of many families:
+relations by dual prices without one channel at a time, and relations in units of the mean.
 """
 
 from collections.abc import Iterator, Mapping
@@ -121,6 +122,38 @@ REMOVED: dict[str, tuple[str, Settings]] = {
 """Our own recipe, one part at a time taken away or turned back."""
 
 
+FAMILIES = {"atsp-20": ("atsp-families", [[20]]), "pmsp-20x4": ("pmsp-families", [[20, 4]])}
+"""The preset that learns many families, and the size that features are compared at, of each test set."""
+CHANNELS = {
+    "atsp-20": (
+        "excess", "log-excess", "excess of the step back", "log-excess of the step back", "Sinkhorn, warm",
+        "Sinkhorn, cold", "rank in its row", "rank in its column",
+    ),
+    "pmsp-20x4": (
+        "log-time", "time", "share of the bound", "excess", "log-excess", "softmax of excess, warm",
+        "softmax of excess, cold", "log-price of the machine",
+    ),
+}  # fmt: skip
+"""What the priced channels of tours and schedules are, in the order of `icdc.problems.priced`."""
+
+
+def features() -> Iterator[Variant]:
+    """Yield what priced relations are worth, whole and without each channel, and relations in units of the mean."""
+    for data, (preset, sizes) in FAMILIES.items():
+        # one size, all columns, and shares as they are
+        base: dict[str, Any] = {
+            "sizes": sizes, NETWORK + "candidates": 0, "validation.every": 0.0, "mixture.most": 1.0,
+        }  # fmt: skip
+        switches: dict[str, tuple[str, Settings]] = {
+            "priced": ("all channels by prices", base),
+            "mean": ("units of the mean instead of prices", {**base, NETWORK + "priced": False}),
+        }
+        for channel, words in enumerate(CHANNELS[data]):
+            hidden = {**base, NETWORK + "hidden_relations": [channel]}
+            switches[f"without-{channel}"] = (f"without the {words}", hidden)
+        yield from _of(data, preset, switches)
+
+
 def cause() -> Iterator[Variant]:
     """Yield the search for the cause, on tours and on schedules."""
     for data, preset in PAPER.items():
@@ -158,7 +191,7 @@ def presets() -> Iterator[Variant]:
             yield Variant(f"{method}-{data}", f"`{method}-{data}`", f"{method}-{data}", data, greedy=True)
 
 
-GROUPS = {"cause": cause, "readings": readings, "ours": ours, "presets": presets}
+GROUPS = {"cause": cause, "readings": readings, "ours": ours, "presets": presets, "features": features}
 """What can be trained by its name."""
 
 

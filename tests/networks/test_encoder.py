@@ -1,6 +1,7 @@
 """Problem encoders: the paper's block by loops over its equations, and what the first embeddings see."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -237,3 +238,28 @@ def test_repeating_an_encoding_is_instance_major() -> None:
         once, thrice = getattr(encoding, name), getattr(repeated, name)
         assert torch.equal(thrice, torch.stack([once[0]] * 3 + [once[1]] * 3))
     assert encoding.repeat(1) is encoding
+
+
+@pytest.mark.parametrize(
+    ("hidden", "words"),
+    [
+        ([1, 1], "different numbers"),
+        ([-1], "different numbers"),
+        (3, "different numbers"),
+        (["1"], "different numbers"),
+        ([True], "different numbers"),
+    ],
+)
+def test_hidden_channels_are_numbers_of_channels(hidden: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        NetworkConfig(hidden_relations=hidden)
+
+
+def test_some_channels_must_be_seen() -> None:
+    sizes = FeatureSizes(relations=2, raw_relations=1)
+    assert relation_channels(NetworkConfig(hidden_relations=[1]), sizes) == 1  # type: ignore[arg-type]
+    for hidden in ((2,), (0, 1)):
+        with pytest.raises(UsageError, match="must leave some of the channels 0 to 1"):
+            relation_channels(NetworkConfig(hidden_relations=hidden), sizes)
+    with pytest.raises(UsageError, match="need rich_relations"):
+        NetworkConfig(hidden_relations=(0,), rich_relations=False)

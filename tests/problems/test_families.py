@@ -1,6 +1,5 @@
 """Families of instances are what their names say, the same on every device, and the first of many are the few."""
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -12,16 +11,13 @@ from scipy.sparse.csgraph import csgraph_from_dense, shortest_path
 
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems import Atsp, Navigation, Pmsp, families_schedules, families_tours
+from icdc.problems import Atsp, Pmsp, families_schedules, families_tours
 from icdc.problems.families import (
     NORMAL_STEPS,
     Family,
-    mix,
-    mix_on_device,
     normal_table,
     sample_family,
     sample_family_on_device,
-    shares_of,
 )
 from icdc.problems.tours import random_tmat
 
@@ -44,7 +40,6 @@ def test_every_family_has_its_name() -> None:
     assert set(PMSP.families) == {"paper", "uniform-100", "uniform-1000", "job-correlated", "machine-correlated",
                                   "speeds", "heavy-tailed", "forbidden"}  # fmt: skip
     assert set(ATSP.families) == {"tmat", "uniform", "noisy-plane", "one-way-plane", "roads", "crane", "clustered"}
-    assert Navigation.families == {}
 
 
 @pytest.mark.parametrize(("problem", "family"), EVERY, ids=lambda value: getattr(value, "name", value))
@@ -257,49 +252,14 @@ def test_a_table_is_a_normal_distribution() -> None:
     assert (np.diff(table) > 0).all()
 
 
-def test_a_mixture_has_equal_shares_in_order() -> None:
-    names = ["paper", "forbidden", "forbidden"]
-    on_device = mix_on_device(PMSP, names, (6, 4), noise(9))
-    assert on_device is not None
-    host = mix(PMSP, names, 9, (6, 4), np.random.default_rng(0))["durations"]
-    for numbers in (on_device["durations"].numpy(), host):
-        huge = (numbers == families_schedules.HUGE).any((1, 2))
-        assert huge.tolist() == [False] * 3 + [True] * 6
-        assert len({one.tobytes() for one in numbers}) == 9
-    assert [part.stop - part.start for part in shares_of(11, 3)] == [3, 4, 4]
-    assert shares_of(11, 3)[-1].stop == 11
-
-
-def test_a_mixture_of_more_families_than_instances_takes_any() -> None:
-    names = ["paper", "forbidden", "uniform-1000"]
-    found = set()
-    for seed in range(60):
-        on_device = mix_on_device(PMSP, names, (6, 4), noise(2, seed))
-        assert on_device is not None
-        host = mix(PMSP, names, 2, (6, 4), np.random.default_rng(seed))["durations"]
-        for where, numbers in (("device", on_device["durations"].numpy()), ("host", host)):
-            assert numbers.shape == (2, 6, 4)
-            for one in numbers:
-                found.add((where, "forbidden" if one.max() > 1000 else "paper" if one.max() < 20 else "uniform-1000"))
-    unlike = {(where, name) for where, name in itertools.product(("device", "host"), names)}
-    assert found == unlike
-
-
-def test_where_nothing_is_drawn_on_the_device_neither_is_a_mixture() -> None:
-    class HostOnly(Pmsp):
-        def sample_on_device(self, size, noise):  # type: ignore[no-untyped-def]
-            return None
-
-    assert mix_on_device(HostOnly(), ["paper", "speeds"], (4, 2), noise(4)) is None
-    assert mix_on_device(HostOnly(), ["paper", "speeds"], (4, 2), noise(1)) is None
-    assert mix_on_device(HostOnly(), ["uniform-100", "speeds"], (4, 2), noise(4)) is not None
-
-
 def test_unknown_families_list_the_known_ones() -> None:
+    class Nameless(Pmsp):
+        families: ClassVar = {}
+
     with pytest.raises(UsageError, match=r"no family 'crane'; choose one of paper, .*forbidden"):
         sample_family(PMSP, "crane", 1, (3, 2), np.random.default_rng(0))
     with pytest.raises(UsageError, match="it has none"):
-        sample_family(Navigation(), "tmat", 1, (3,), np.random.default_rng(0))
+        sample_family(Nameless(), "tmat", 1, (3,), np.random.default_rng(0))
 
 
 def test_a_problem_of_ones_own_has_its_own_families() -> None:

@@ -7,7 +7,14 @@ from scipy.optimize import linear_sum_assignment, linprog
 from torch import Tensor
 
 from icdc.problems.families import sample_family
-from icdc.problems.priced import SCHEDULE_CHANNELS, TOUR_CHANNELS, schedule_channels, tour_channels
+from icdc.problems.priced import (
+    FARTHEST,
+    SCHEDULE_CHANNELS,
+    TOUR_CHANNELS,
+    log_sinkhorn,
+    schedule_channels,
+    tour_channels,
+)
 from icdc.problems.registry import get_problem
 
 SCHEDULES, TOURS = get_problem("pmsp"), get_problem("atsp")
@@ -114,6 +121,18 @@ def test_ranks_count_what_is_smaller() -> None:
         into = found[off[city], city, 1].double()
         expected = torch.stack([(into < value - 1e-6).sum() for value in into]).double().log1p() / 2
         torch.testing.assert_close(found[off[city], city, 7].double(), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", TOURS.families)
+def test_balanced_choices_are_those_of_sums_of_logarithms(family: str) -> None:
+    """Channels 4 and 5, where logarithms are summed up instead of products; the excess itself is channel 1."""
+    found = tour_channels(drawn("atsp", family, 2, 12).double())
+    off = ~torch.eye(12, dtype=torch.bool)
+    excess = (2 * found[..., 1].double()).expm1() / 4
+    excess = torch.where(off, excess, FARTHEST)
+    for channel, heat in ((4, 1.0), (5, 0.25)):
+        expected = log_sinkhorn(excess / heat).clamp_min(-12) / 4
+        torch.testing.assert_close(found[:, off, channel], expected[:, off].float(), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])

@@ -113,11 +113,20 @@ def tour_prices(distances: Tensor, allowed: Tensor | None = None, rounds: int = 
     # nearly all of a tour's steps are among the cheapest of a city: their spread is the scale of the prices
     unit = torch.maximum(_spread(torch.minimum(costs, largest)), 1e-6 * largest)
     unit = torch.where(largest > 0, unit, torch.ones_like(unit))
-    entering = torch.zeros_like(costs[:, :1])
+    leaving, entering = torch.zeros_like(costs[:, :, :1]), torch.zeros_like(costs[:, :1])
+    chance = torch.empty_like(costs)
     for turn in range(rounds):
         soft = unit * (2.0 * (0.002 / 2.0) ** (turn / max(1, rounds - 1)))
-        leaving = -soft * ((entering - costs) / soft).logsumexp(2, keepdim=True)
-        entering = -soft * ((leaving - costs) / soft).logsumexp(1, keepdim=True)
+        if turn == 0:  # a city may be so far away that all of its exponentials vanish: sums of logarithms do not
+            leaving = -soft * ((entering - costs) / soft).logsumexp(2, keepdim=True)
+            entering = -soft * ((leaving - costs) / soft).logsumexp(1, keepdim=True)
+            continue
+        # one exponential serves both turns: none exceeds one, as those of a column had the sum one just before
+        torch.sub(leaving + entering, costs, out=chance)
+        chance.div_(soft).exp_()
+        left = chance.sum(2, keepdim=True).clamp_min(_TINY)
+        leaving = leaving - soft * left.log()
+        entering = entering - soft * (left.reciprocal().transpose(1, 2) @ chance).clamp_min(_TINY).log()
     leaving = (costs - entering).amin(2, keepdim=True)
     entering = (costs - leaving).amin(1, keepdim=True)
     leaving = (costs - entering).amin(2, keepdim=True)

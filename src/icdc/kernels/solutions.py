@@ -21,6 +21,8 @@ NEVER = -1e9
 # what still fits a program's registers: columns of a row to pick from, cities of a tour that is followed and of one
 # that is joined from all pairs, and columns to add up
 WIDEST_ROW, WIDEST_TOUR, WIDEST_MATRIX, WIDEST_TOTALS = 1024, 256, 64, 64
+LONGEST_JOINED = 4096
+"""Cities of a tour that is joined from candidates: its paths are in registers."""
 
 
 def pick_columns(log_odds: Tensor, noise: GumbelNoise | None = None, decodes: int = 1) -> Tensor:
@@ -100,6 +102,10 @@ def join_candidates(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
         from . import compiled_joining
 
         return compiled_joining.join_candidates(scores, index, excess)
+    if scores.dtype == torch.float32 and scores.shape[1] <= LONGEST_JOINED and triton_runs_on(scores.device):
+        from . import triton_joining
+
+        return triton_joining.join_candidates(scores, index, excess, least_score(scores))
     return join_tours(spread_scores(scores, index, excess))
 
 

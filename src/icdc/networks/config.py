@@ -1,7 +1,7 @@
 """The shape of a network."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import UsageError
 from .layers import NormKind
@@ -25,6 +25,7 @@ class NetworkConfig:
     rich_relations : all relation channels of the problem and a mark on the diagonal, not only the raw ones.
     priced : relations are measured against dual prices, where the problem has such features, instead of in units of a
         matrix's mean.
+    hidden_relations : relation channels that the network does not see, counted from 0 in the problem's order.
     relations_in_denoiser : the denoiser sees relations on every edge.
     products_in_denoiser : and X_t times relations beside them.
     candidates : columns of each row that the network looks at where there are more than `dense_up_to` rows, for
@@ -47,6 +48,7 @@ class NetworkConfig:
     summaries: bool = True
     rich_relations: bool = True
     priced: bool = False
+    hidden_relations: tuple[int, ...] = ()
     relations_in_denoiser: bool = True
     products_in_denoiser: bool = True
     candidates: int = 0
@@ -64,12 +66,23 @@ class NetworkConfig:
             if value not in known:
                 raise UsageError(f"unknown {name} '{value}'; choose {' or '.join(known)}")
 
+        self._check_hidden()
+        if self.hidden_relations and not self.rich_relations:
+            raise UsageError("hidden_relations need rich_relations = true: otherwise only the raw ones are seen")
         if self.candidates < 0 or self.candidates == 1:
             raise UsageError(f"candidates must be 0, for all columns, or at least 2, got {self.candidates}")
         if self.dense_up_to < 0:
             raise UsageError(f"dense_up_to must not be negative, got {self.dense_up_to}")
         if self.candidates and not (self.priced and self.encoder == self.denoiser == "edge"):
             raise UsageError('candidates need priced = true, encoder = "edge" and denoiser = "edge"')
+
+    def _check_hidden(self) -> None:
+        """Refuse what are no channels; a file has a list where Python has a tuple."""
+        hidden: Any = self.hidden_relations
+        numbers = isinstance(hidden, list | tuple) and all(type(channel) is int and channel >= 0 for channel in hidden)
+        if not numbers or len(set(hidden)) < len(hidden):
+            raise UsageError(f"hidden_relations must be a list of different numbers from 0, got {hidden!r}")
+        object.__setattr__(self, "hidden_relations", tuple(hidden))
 
     def candidates_of(self, rows: int, columns: int) -> int:
         """Return how many columns of each row the network looks at for so many rows and columns; 0 for all of them."""

@@ -59,6 +59,7 @@ class InputEmbedding(nn.Module):
         super().__init__()
         self.config, self.sizes = config, sizes
         self.channels = relation_channels(config, sizes)
+        self.seen = [channel for channel in range(sizes.relations) if channel not in config.hidden_relations]
         summary = 4 * self.channels if config.summaries else 0
         self.rows = nn.Linear(config.identifiers + sizes.rows + summary, config.width)
         self.columns = nn.Linear(config.identifiers + sizes.columns + summary, config.width)
@@ -67,14 +68,17 @@ class InputEmbedding(nn.Module):
         """Return the relation channels this network looks at, (B, R, C, k)."""
         if not self.config.rich_relations:
             return features.relations[..., : self.sizes.raw_relations]
+        seen = features.relations
+        if len(self.seen) < self.sizes.relations:
+            seen = torch.stack([seen[..., channel] for channel in self.seen], -1)
         if not self.sizes.same_items:
-            return features.relations
-        batch, size = features.relations.shape[:2]
+            return seen
+        batch, size = seen.shape[:2]
         if features.candidates is not None:
-            itself = torch.arange(size, device=features.relations.device)[:, None] == features.candidates.index
-            return torch.cat([features.relations, itself[..., None].to(features.relations.dtype)], -1)
-        diagonal = torch.eye(size, device=features.relations.device, dtype=features.relations.dtype)
-        return torch.cat([features.relations, diagonal[None, :, :, None].expand(batch, -1, -1, 1)], -1)
+            itself = torch.arange(size, device=seen.device)[:, None] == features.candidates.index
+            return torch.cat([seen, itself[..., None].to(seen.dtype)], -1)
+        diagonal = torch.eye(size, device=seen.device, dtype=seen.dtype)
+        return torch.cat([seen, diagonal[None, :, :, None].expand(batch, -1, -1, 1)], -1)
 
     def forward(self, features: Features, relations: Tensor, identifiers: Tensor) -> tuple[Tensor, Tensor]:
         """Embed rows and columns; `identifiers` (B, R + C, width) are standard normal."""
@@ -188,10 +192,15 @@ class DualBlock(nn.Module):
 
 
 def relation_channels(config: NetworkConfig, sizes: FeatureSizes) -> int:
-    """Return how many relation channels a network sees: raw ones, or all and a mark on the diagonal."""
+    """Return how many relation channels a network sees: raw ones, or all but the hidden and the diagonal's mark."""
     if not config.rich_relations:
         return sizes.raw_relations
-    return sizes.relations + int(sizes.same_items)
+    hidden = config.hidden_relations
+    if max(hidden, default=0) >= sizes.relations or len(hidden) == sizes.relations:
+        raise UsageError(
+            f"hidden_relations must leave some of the channels 0 to {sizes.relations - 1}, got {list(hidden)}"
+        )
+    return sizes.relations - len(hidden) + int(sizes.same_items)
 
 
 def _one_hot_identifiers(order: Tensor, items: int) -> Tensor:

@@ -9,10 +9,9 @@ Naming families needs no torch, drawing them does: it is imported there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -40,12 +39,17 @@ class Family:
 
     summary : what is special about it, in a line.
     draw : how its instances are drawn; None for the problem's own `sample`.
-    unit : what training divides the numbers by, so that they are of the order of one to a hundred.
+    unit : what training divides the numbers by, so that they are of the order of one to a hundred; where arrays have
+        different units, one for each of them.
     """
 
     summary: str
     draw: Draw | None = None
-    unit: float = 1.0
+    unit: float | Mapping[str, float] = 1.0
+
+    def unit_of(self, array: str) -> float:
+        """Return the unit of an array."""
+        return self.unit[array] if isinstance(self.unit, Mapping) else self.unit
 
 
 def get_family(problem: Problem, name: str) -> Family:
@@ -56,10 +60,13 @@ def get_family(problem: Problem, name: str) -> Family:
     return problem.families[name]
 
 
-def sample_family(problem: Problem, family: str | None, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+def sample_family(
+    problem: Problem, family: str | None, count: int, size: Size, rng: np.random.Generator, device: str = "cpu"
+) -> Arrays:
     """Draw `count` instances of a family as `Problem.sample` does; None is the problem's own draw.
 
-    Every instance has a key of its own, an integer of `rng`: the first ten of twenty are the ten.
+    Every instance has a key of its own, an integer of `rng`: the first ten of twenty are the ten, and all devices draw
+    the same.
     """
     import torch
 
@@ -68,9 +75,9 @@ def sample_family(problem: Problem, family: str | None, count: int, size: Size, 
     draw = None if family is None else get_family(problem, family).draw
     if draw is None:
         return problem.sample(count, size, rng)
-    keys = torch.from_numpy(rng.integers(0, 2**32, size=count, dtype=np.int64))
+    keys = torch.from_numpy(rng.integers(0, 2**32, size=count, dtype=np.int64)).to(device)
     try:
-        return {name: tensor.numpy().astype(np.int32) for name, tensor in draw(size, Noise(keys)).items()}
+        return {name: tensor.cpu().numpy().astype(np.int32) for name, tensor in draw(size, Noise(keys)).items()}
     except RuntimeError as error:  # how torch says it on a CPU
         if "memory" in str(error):
             raise MemoryError(f"{count} instances of size {size} do not fit into memory") from error
@@ -82,56 +89,7 @@ def sample_family_on_device(problem: Problem, family: str | None, size: Size, no
     chosen = None if family is None else get_family(problem, family)
     if chosen is None or chosen.draw is None:
         return problem.sample_on_device(size, noise)
-    return {name: tensor.float() / chosen.unit for name, tensor in chosen.draw(size, noise).items()}
-
-
-def mix_on_device(
-    problem: Problem, families: Sequence[str | None], size: Size, noise: Noise
-) -> dict[str, Tensor] | None:
-    """Draw a mixture for the keys of `noise`, equal shares in the order of the names (one named twice has two shares).
-
-    None where one of them cannot be drawn on the device. With fewer keys than shares every key takes a share by chance.
-    """
-    import torch
-
-    from ..kernels import Noise
-
-    count, shares = len(noise.keys), len(families)
-    if count < shares:
-        pick = noise.integers(shares)
-        every = [sample_family_on_device(problem, family, size, noise.spawn(1)) for family in families]
-        drawn = [part for part in every if part is not None]
-        if len(drawn) < shares:
-            return None
-        rows = torch.arange(count, device=pick.device)
-        return {name: torch.stack([part[name] for part in drawn])[pick, rows] for name in drawn[0]}
-    keys, drawn = noise.spawn(1).keys, []
-    for family, part in zip(families, shares_of(count, shares), strict=True):
-        some = sample_family_on_device(problem, family, size, Noise(keys[part]))
-        if some is None:
-            return None
-        drawn.append(some)
-    return {name: torch.cat([some[name] for some in drawn]) for name in drawn[0]}
-
-
-def mix(problem: Problem, families: Sequence[str | None], count: int, size: Size, rng: np.random.Generator) -> Arrays:
-    """Draw `count` instances of a mixture on the host, equal shares in the order of the names.
-
-    With fewer instances than shares each takes a share by chance.
-    """
-    if count < len(families):
-        families = [families[number] for number in rng.integers(0, len(families), count)]
-    parts = [
-        sample_family(problem, family, part.stop - part.start, size, rng)
-        for family, part in zip(families, shares_of(count, len(families)), strict=True)
-    ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def shares_of(count: int, shares: int) -> list[slice]:
-    """Return ranges that share `count` items out as evenly as can be, in order."""
-    ends = [count * number // shares for number in range(shares + 1)]
-    return [slice(begin, end) for begin, end in pairwise(ends)]
+    return {name: tensor.float() / chosen.unit_of(name) for name, tensor in chosen.draw(size, noise).items()}
 
 
 def normal_table(scale: float) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..later import torch
 from .contract import Arrays, Features, FeatureSizes, Instances, Size
+from .families_navigation import NAVIGATION_FAMILIES
 from .matrices import checked_matrix
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
@@ -32,6 +33,7 @@ class Navigation(TourProblem):
     arrays = ("coordinates", "slowness", "traffic")
     entries = "travel times"
     feature_sizes = FeatureSizes(relations=7, raw_relations=2, rows=2, columns=2, same_items=True)
+    families = NAVIGATION_FAMILIES
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         cities = size[0]

@@ -106,7 +106,7 @@ def _tour_planes(distances: Tensor) -> tuple[Tensor, Iterator[Tensor]]:
         yield from flat
         yield from (plane.transpose(1, 2) for plane in flat)
         for heat in (1.0, 0.25):
-            yield log_sinkhorn(excess.clamp_max(FARTHEST) / heat).clamp_min(-12.0) / 4.0
+            yield _balanced(excess.clamp_max(FARTHEST) / heat).clamp_min(-12.0) / 4.0
         for axis in (2, 1):
             yield _rank(excess, axis).log1p() / 2.0
 
@@ -137,6 +137,20 @@ def _unit_of(excess: Tensor, diagonal: Tensor) -> Tensor:
     near = excess.masked_fill(diagonal, torch.inf).topk(min(5, size - 1), 2, largest=False).values.mean((1, 2))
     mean = excess.masked_fill(diagonal, 0.0).sum((1, 2)) / (size * (size - 1))
     return torch.maximum(near, 0.01 * mean).clamp_min(_TINY)[:, None, None]
+
+
+def _balanced(cost: Tensor, rounds: int = 12) -> Tensor:
+    """Return what `log_sinkhorn` does, by one exponential and products with vectors.
+
+    Rows and columns need an entry near zero each, as what steps give away has: none of their sums vanishes.
+    """
+    weight = (-cost).exp()
+    by_column = torch.ones_like(weight[:, :1])
+    by_row = torch.ones_like(weight[:, :, :1])
+    for _ in range(rounds):
+        by_row = (weight @ by_column.transpose(1, 2)).clamp_min(_TINY).reciprocal()
+        by_column = (by_row.transpose(1, 2) @ weight).clamp_min(_TINY).reciprocal()
+    return by_row.log() + by_column.log() - cost
 
 
 def log_sinkhorn(cost: Tensor, rounds: int = 12) -> Tensor:

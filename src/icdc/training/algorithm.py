@@ -4,17 +4,23 @@ A round draws new instances, makes targets for them, takes an IMPROVEMENT step w
 CLONING steps on the targets of the latest rounds. The steps themselves are in `steps.py`.
 """
 
+from functools import cached_property
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
+from ..diffusion.sampler import SamplingOptions
 from ..models.diffusion import Model
 from ..problems.contract import Arrays, Problem, Size, to_tensors
 from ..problems.rules import Rule
+from .checkpoint import REFERENCES
 from .config import TrainingConfig
 from .fitting import memory_needed
+from .mixture import Mixture
 from .run import REPORT_SECONDS, Callback, TrainingRun
-from .sources import Batch, GivenSet, Source, read_examples
+from .sources import Batch, Generated, GivenSet, Source, read_examples
 from .steps import Steps
+from .validation import SHIPPED, References, Validation, mean_gap
 
 
 class Trainer(TrainingRun[TrainingConfig, Model]):
@@ -30,13 +36,16 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
 
     steps: list[Steps]
     turns: list[int]
-    """Which steps each round of a cycle takes."""
+    """Which steps each round of a cycle takes, where sizes take turns as they are named."""
+    mixture: Mixture
+    """The shares of sizes and families, where they have any."""
 
     def __init__(
         self, config: TrainingConfig, *, start: Model | None = None, instances: Arrays | None = None, **options: Any
     ) -> None:
         super().__init__(config, **options)
         self.start, self.instances = start, instances
+        self.now = 0  # the number of the size that the latest round was for
 
     def run(self, callback: Callback | None = None, every: float = REPORT_SECONDS) -> Model:
         """Train until the limit and return the averaged weights; the callback is told every so many seconds."""
@@ -47,7 +56,9 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
     def round(self, number: int, fraction: float) -> None:
         """Do round `number`, counted from 0, as far into the run as `fraction` says."""
         config, do = self.config, self.do
-        steps = self.steps[self.turns[number % len(self.turns)]]
+        by_time = config.mixture.balance == "time"
+        self.now = self.mixture.next(fraction) if by_time else self.turns[number % len(self.turns)]
+        steps = self.steps[self.now]
         self.weights.set_rate(config.optimizer.rate_at(number, fraction))
         do(steps.draw)
         if config.makes_targets:
@@ -87,7 +98,68 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         turns = list(zip_longest(self.config.sizes, self.config.targets.examples))
         different = list(dict.fromkeys(turns))
         self.turns = [different.index(turn) for turn in turns]
-        return [Steps(self.weights, self.config, size, self._source(size, path)) for size, path in different]
+        steps = [Steps(self.weights, self.config, size, self._source(size, path)) for size, path in different]
+        self.mixture = Mixture(
+            [size for size, _ in different], [self.config.sizes.count(size) for size, _ in different],
+            self.config.families, [one.rows * one.width for one in steps], self.config.mixture,
+        )  # fmt: skip
+        return steps
+
+    @property
+    def most_share(self) -> float:
+        """Return by how much the share of a family may grow as the run goes on."""
+        return self.config.mixture.most
+
+    def took(self, seconds: float) -> None:
+        """Count what the latest round took against the share of its size."""
+        self.mixture.spend(self.now, self.steps[self.now].work if self.config.rounds else seconds)
+
+    def validated(self, number: int, before: float, now: float, last: bool) -> dict[str, Any]:
+        """Validate every so many seconds, or rounds, and in the end; let shares follow the gaps."""
+        every = self.config.validation.every
+        if not every:
+            return {}
+        due = number % every < 1 if self.config.rounds else now // every > before // every
+        if not (due or last):
+            return {}
+        gaps = self.validation.gaps(self.weights.average)
+        gaps = {size: {f: self.ranks.agree(gap, self.device) for f, gap in own.items()} for size, own in gaps.items()}
+        if self.config.mixture.most > 1:
+            self.mixture.move(gaps)
+            self._share_out()
+        return {"gap": round(mean_gap(gaps), 4), "gaps": gaps, "shares": self.mixture.shares()}
+
+    @cached_property
+    def validation(self) -> Validation:
+        """What validation is done on."""
+        config = self.config.validation
+        sampling = SamplingOptions(
+            steps=config.steps, order=self.config.targets.sampling.order, temperature=1.0, decodes=4
+        )
+        references = References(
+            self.out / REFERENCES if self.out is not None and self.ranks.leads else None,
+            Path(config.references) if config.references else SHIPPED,
+        )
+        return Validation(
+            self.problem, self.config.sizes, self.config.families, instances=config.instances, samples=config.samples,
+            sampling=sampling, references=references, device=self.device.type,
+        )  # fmt: skip
+
+    def extra_state(self) -> dict[str, Any]:
+        """Return what else a resumed run needs again: the mixture."""
+        return {"mixture": self.mixture.state()}
+
+    def restore_extra(self, state: dict[str, Any]) -> None:
+        """Go on with the mixture of a saved state."""
+        if "mixture" in state:
+            self.mixture.restore(state["mixture"])
+            self._share_out()
+
+    def _share_out(self) -> None:
+        """Let every source draw the families in their shares."""
+        for steps, shares in zip(self.steps, self.mixture.family_shares, strict=True):
+            if isinstance(steps.source, Generated) and self.config.families:
+                steps.source.share_out(shares)
 
     def _source(self, size: Size, examples: str | None) -> Source:
         """Return where instances of a size come from, with solutions where there are examples."""

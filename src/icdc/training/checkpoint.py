@@ -17,6 +17,8 @@ from .presets import build_config
 
 STATE, METRICS, MODEL, LOCK = "state.pt", "metrics.jsonl", "model.safetensors", ".lock"
 """The files of a run's folder; whoever holds the last is training in it."""
+REFERENCES = "references.json"
+"""Beside them, where the run is validated: what its validation instances cost at best."""
 
 
 class Means:

@@ -179,26 +179,92 @@ class ImprovementConfig:
 
 
 @dataclass(frozen=True)
+class MixtureConfig:
+    """How a run is shared out among its sizes, and each round among its families.
+
+    balance : "turns" takes sizes in the order in which they are named; "time" gives every size its share of the time,
+        by how often it is named (of the work, where a count of rounds ends the run).
+    curriculum : with "time", share of the run after which all sizes take part, the smaller ones before the larger; 0
+        for all of them at once.
+    first_share : share of the sizes that take part from the first round on.
+    most : by how much the share of a family or size grows at most where validation finds a large gap, and falls where
+        it finds a small one; 1 leaves shares as they are.
+    move : how far shares move at each validation, from 0 to 1.
+    """
+
+    balance: Literal["turns", "time"] = "turns"
+    curriculum: float = 0.0
+    first_share: float = 0.25
+    most: float = 1.0
+    move: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.curriculum <= 1:
+            raise UsageError(f"mixture.curriculum must be from 0 to 1, got {self.curriculum}")
+        if not 0 < self.first_share <= 1:
+            raise UsageError(f"mixture.first_share must be above 0 and at most 1, got {self.first_share}")
+        if not 1 <= self.most < math.inf:
+            raise UsageError(f"mixture.most must be at least 1, got {self.most}")
+        if not 0 <= self.move <= 1:
+            raise UsageError(f"mixture.move must be from 0 to 1, got {self.move}")
+        if self.curriculum and self.balance == "turns":
+            raise UsageError('mixture.curriculum needs mixture.balance = "time"')
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """Validation on every family and size while a run goes on.
+
+    every : seconds of training between two of them (rounds, where a count of rounds ends the run); 0 for none.
+    instances : of each family and size, fewer of large ones.
+    samples, steps : trajectories of each instance, and network passes of a trajectory; no search.
+    references : a file of costs to compare with, instead of the one that comes with the package; what it lacks is made
+        by classical search, a second for each instance.
+    """
+
+    every: float = 0.0
+    instances: int = 8
+    samples: int = 4
+    steps: int = 10
+    references: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.every < math.inf:
+            raise UsageError(f"validation.every must not be negative, got {self.every}")
+        for name in ("instances", "samples", "steps"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"validation.{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
 class TrainingConfig(RunConfig):
     """A run of Algorithm 1: how the diffusion model is learned.
 
     most_cells : most entries of the matrices of a batch, in making targets and in cloning: larger instances come in
         smaller batches, so that rounds of all sizes take about as long; 0 for no such limit.
+    most_memory : GiB that a step takes at most, about, as far as smaller batches help; 0 for no such limit.
     """
 
     method: Literal["icdc"] = "icdc"
     most_cells: int = 0
+    most_memory: float = 0.0
     model: ModelConfig = field(default_factory=ModelConfig)
     targets: TargetConfig = field(default_factory=TargetConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     cloning: CloningConfig = field(default_factory=CloningConfig)
     improvement: ImprovementConfig = field(default_factory=ImprovementConfig)
+    mixture: MixtureConfig = field(default_factory=MixtureConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         targets, improvement = self.targets, self.improvement
         if self.most_cells < 0:
             raise UsageError(f"most_cells must not be negative, got {self.most_cells}")
+        if not 0 <= self.most_memory < math.inf:
+            raise UsageError(f"most_memory must not be negative, got {self.most_memory}")
+        if self.mixture.most > 1 and not self.validation.every:
+            raise UsageError("mixture.most needs validation.every: shares move by what validation finds")
         for name, value in (
             ("targets.instances", targets.instances),
             ("targets.trajectories", targets.trajectories),
@@ -219,6 +285,8 @@ class TrainingConfig(RunConfig):
             raise UsageError(f"targets.examples must name one dataset for each of {len(self.sizes)} sizes")
         if targets.examples and self.families:
             raise UsageError("targets.examples bring their own instances; leave out families")
+        if targets.examples and (self.mixture != MixtureConfig() or self.validation.every):
+            raise UsageError("targets.examples take turns as they are named; leave out mixture and validation")
         if targets.from_improvement and not improvement.weight > 0:
             raise UsageError("targets.from_improvement needs a positive improvement.weight")
         if targets.from_improvement and (targets.examples or not self.clones or improvement.objective != "last"):

@@ -92,18 +92,40 @@ def kept_bytes(network: NetworkConfig, rows: int, columns: int) -> int:
     return layers * _FLOAT * (each_edge * edges * state + gathered + each_item * (rows + columns) * network.width)
 
 
-def _needed(config: TrainingConfig, rows: int, columns: int) -> int:
+def batches(config: TrainingConfig, rows: int, columns: int, seen: int | None = None) -> tuple[int, int]:
+    """Return how many instances a round has and how many items a CLONING step, for so many rows and columns.
+
+    As many as are asked for, within the limits on entries and on memory; the network sees `seen` columns of each row.
+    """
+    seen = seen or config.model.network.candidates_of(rows, columns) or columns
+    instances, batch = (
+        config.batch_of(wanted, rows, seen) for wanted in (config.targets.instances, config.cloning.batch)
+    )
+    if config.most_memory:
+        room = config.most_memory * 2**30 / PEAK
+        generating, cloning = _item_bytes(config, rows, columns)
+        instances = max(1, min(instances, int(room // generating)))
+        batch = max(1, min(batch, int(room // cloning)))
+    return instances, batch
+
+
+def _item_bytes(config: TrainingConfig, rows: int, columns: int) -> tuple[int, int]:
+    """Return the bytes that a step keeps of one instance while it generates, and of one item while it clones."""
     network, targets = config.model.network, config.targets
-    cells = rows * (network.candidates_of(rows, columns) or columns)
-    count = config.batch_of(targets.instances, rows, columns)
-    trajectories = count * targets.trajectories
     kept = kept_bytes(network, rows, columns)
-    cloning = kept * config.batch_of(config.cloning.batch, rows, columns) if config.clones else 0
-    improvement = kept * trajectories if config.improvement.weight > 0 else 0
-    decodes = max(targets.sampling.decodes, targets.refine_decodes) * cells * _FLOAT
-    passes = trajectories * (kept // max(1, network.encoder_layers + network.denoiser_layers) + decodes)
-    memory = config.memory.rounds * count * cells * 16 * _FLOAT
-    return int(PEAK * max(cloning, improvement, passes) + memory)
+    decodes = max(targets.sampling.decodes, targets.refine_decodes)
+    decodes *= rows * (network.candidates_of(rows, columns) or columns) * _FLOAT
+    one_pass = kept // max(1, network.encoder_layers + network.denoiser_layers) + decodes
+    generating = max(one_pass, kept if config.improvement.weight > 0 else 0) * targets.trajectories
+    return generating, kept if config.clones else 1
+
+
+def _needed(config: TrainingConfig, rows: int, columns: int) -> int:
+    instances, batch = batches(config, rows, columns)
+    generating, cloning = _item_bytes(config, rows, columns)
+    cells = rows * (config.model.network.candidates_of(rows, columns) or columns)
+    memory = config.memory.rounds * instances * cells * 16 * _FLOAT
+    return int(PEAK * max(instances * generating, batch * cloning) + memory)
 
 
 def _with(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:

@@ -18,7 +18,8 @@ from .config import OptimizerConfig, RunConfig
 from .fitting import PEAK
 from .graphs import Step
 from .losses import advantages, improvement_loss
-from .run import REPORT_SECONDS, Callback, SizeSteps, TrainingRun
+from .run import REPORT_SECONDS, Callback, TrainingRun
+from .sizes import SizeSteps
 from .sources import Source
 from .weights import Weights
 

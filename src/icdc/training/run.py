@@ -2,11 +2,10 @@
 
 import ast
 import contextlib
-import time
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic
@@ -19,14 +18,15 @@ from ..errors import DivergedError, InputError, UsageError
 from ..io.appending import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
-from ..models.familiarity import ranges
-from ..problems.contract import Arrays, Problem, Size
-from ..problems.families import sample_family
+from ..problems.contract import Problem, Size
 from ..problems.registry import get_problem
-from .checkpoint import LOCK, MODEL, Means, MetricsLog, load_state, read_means, save_state
+from .card import card_of, learned_ranges
+from .checkpoint import LOCK, MODEL, MetricsLog, load_state, read_means, save_state
+from .clock import Clock, TimeIsOver
 from .config import Config
 from .fitting import check_memory
 from .graphs import Graphs, Step, compile_layers
+from .sizes import SizeSteps
 from .sources import Generated, Source
 from .weights import ModelT, Weights, join_processes
 
@@ -35,16 +35,6 @@ FIRST_CHECKPOINT_SECONDS, CHECKPOINT_SECONDS = 4.0, 30.0
 """Seconds between two states: few at first, when little is lost by writing one, then more."""
 CHECKPOINT_SHARE = 0.05
 """Most of a run's time that goes into writing its state: a large one is written less often."""
-
-_DESCRIBED = 16
-"""Instances of each family and size that the card's description of learned matrices is taken from."""
-_DESCRIBED_CELLS = 2**20
-"""Entries that all of these have at most, where there are several: drawing one of 1,000 cities takes seconds."""
-
-NOT_FOR = (
-    "sizes and kinds of matrices it was not trained on, where answers are feasible but further from the optimum; "
-    "a single instance of these sizes, which an exact solver proves optimal in milliseconds"
-)
 
 
 @dataclass(frozen=True)
@@ -67,44 +57,6 @@ class Progress:
 
 Callback = Callable[[Progress], bool | None]
 """Told how a run goes; returning True ends it, its state saved."""
-
-
-class SizeSteps(ABC):
-    """The steps of a method for instances of one size, on tensors that stay where they are.
-
-    Parameters
-    ----------
-    source : where instances come from.
-    count : how many there are at a time.
-    metrics : the names of what steps report.
-    """
-
-    def __init__(self, source: Source, count: int, metrics: Sequence[str], device: torch.device) -> None:
-        self.source, self.count, self.metrics = source, count, Means(metrics, device)
-        drawn = source.draw(count)
-        self.instances = {name: values.clone() for name, values in drawn.instances.items()}
-        self.solutions = drawn.solutions
-
-    @abstractmethod
-    def recordable(self) -> list[Step]:
-        """Return the steps that the run takes and that need nothing of the host, in their order."""
-
-    def draw(self) -> None:
-        """Replace the instances by new ones."""
-        drawn = self.source.draw(self.count)
-        for name, values in drawn.instances.items():
-            self.instances[name].copy_(values)
-        if self.solutions is not None and drawn.solutions is not None:
-            self.solutions.copy_(drawn.solutions)
-
-    def kept(self) -> dict[str, Tensor]:
-        """Return the tensors that a resumed run needs again."""
-        return {}
-
-    def tensors(self) -> list[Tensor]:
-        """Return every tensor that the steps change."""
-        solutions = [] if self.solutions is None else [self.solutions]
-        return [*self.instances.values(), *solutions, *self.kept().values(), *self.metrics.tensors()]
 
 
 class TrainingRun(ABC, Generic[Config, ModelT]):
@@ -173,9 +125,15 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         return self.clock.seconds() >= self.config.time_limit
 
     def do(self, step: Step) -> None:
-        """Do a step of a round, unless the time is over before it or within it."""
+        """Do a step of a round, unless the time is over before it or within it.
+
+        On a GPU it is recorded when it is first done: a size that joins late costs nothing before.
+        """
         if self.late():
             return
+        if self.graphs.waits(step):
+            with self.clock.paused() if self.clock is not None else contextlib.nullcontext():
+                self.graphs.record(step)
         with contextlib.suppress(TimeIsOver):
             self.graphs.run(step)
 
@@ -185,7 +143,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             raise TimeIsOver
 
     def set_up(self, state: dict[str, Any] | None = None) -> None:
-        """Build everything, record the steps, and put a saved state into it."""
+        """Build everything, and put a saved state into it."""
         config = self.config
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision("high")
@@ -205,11 +163,11 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             compile_layers(layer for model in models for layer in model.network.worth_compiling())
         self.steps = self.make_steps()
         self.graphs = Graphs(self._tensors, self.device, self.capture)
-        for steps in self.steps:
-            for step in steps.recordable():
-                self.graphs.record(step)
+        self.graphs.record_later(step for steps in self.steps for step in steps.recordable())
         if state:
             self._restore(state)
+        if self.out is not None and self.ranks.leads:
+            _ = self.ranges  # which takes seconds, before the clock runs
 
     def find_problem(self) -> Problem:
         """Return the problem that is learned."""
@@ -229,7 +187,14 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
     def generator(self, size: Size) -> Source:
         """Return the problem's own source of instances of a size, or that of the families to learn."""
         rng = self.host_rng(size)
-        return Generated(self.problem, size, self.weights.noise, rng, self.device, self.config.families)
+        return Generated(
+            self.problem, size, self.weights.noise, rng, self.device, self.config.families, self.most_share
+        )
+
+    @property
+    def most_share(self) -> float:
+        """Return by how much the share of a family may grow as the run goes on."""
+        return 1.0
 
     def host_rng(self, size: Size) -> np.random.Generator:
         """Return what instances of a size are drawn with on the host: another stream for each process."""
@@ -258,12 +223,21 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             yield number, fraction
             number += 1
             self.synchronise()
-            now = self._agreed(clock.seconds())  # one clock, so that all processes do the same from here on
+            before, now = (
+                now,
+                self._agreed(clock.seconds()),
+            )  # one clock, so that all processes do the same from here on
+            self.took(now - before)
+            with clock.paused():
+                found = self.validated(number, before, now, self._fraction(number, now) >= 1.0)
+            if found:
+                log.write({"round": number, "seconds": round(now, 2), **found})
             if now - reported >= every or self._fraction(number, now) >= 1.0:
                 reported = now
                 self._check_weights(number)
                 metrics = read_means([steps.metrics for steps in self.steps])
-                log.write({"round": number, "seconds": round(now, 2), **metrics})
+                recording = {"recording": round(self.graphs.seconds, 2)} if self.graphs.seconds else {}
+                log.write({"round": number, "seconds": round(now, 2), **metrics, **recording})
                 progress = Progress(number, now, min(1.0, self._fraction(number, now)), metrics, self.weights.average)
                 with clock.paused():
                     wish = callback is not None and self.ranks.leads and callback(progress)
@@ -277,52 +251,46 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         if lock is not None:
             lock.close()
 
+    def took(self, seconds: float) -> None:
+        """Take note of how long the latest round took; who shares time out among sizes does."""
+        return
+
+    def validated(self, number: int, before: float, now: float, last: bool) -> dict[str, Any]:
+        """Validate where it is time for it, and return what was found, for the log; nothing unless a method does so.
+
+        number : rounds that are done.
+        before, now : seconds of training before and after the latest of them.
+        last : whether the run is over.
+        """
+        return {}
+
+    def extra_state(self) -> dict[str, Any]:
+        """Return what else a resumed run of this method needs again: numbers, lists and tables of them."""
+        return {}
+
+    def restore_extra(self, state: dict[str, Any]) -> None:
+        """Go on from what `extra_state` returned."""
+        return
+
     def result(self) -> ModelT:
         """Return the averaged weights with a card that says how they came about."""
         model = self.weights.average
         model.name = str(self.out / MODEL) if self.out else "trained"
-        hardware = torch.cuda.get_device_name() if self.device.type == "cuda" else "CPU"
-        model.card = {
-            "sizes": [list(size) for size in sorted(set(self.config.sizes))],
-            "data": self.data(),
-            "training": {
-                "rounds": self.rounds_done,
-                "seconds": round(self.seconds, 1),
-                "hardware": hardware,
-                "processes": self.ranks.world,
-                "seed": self.config.seed,
-            },
-            "settings": asdict(self.config),
-            "not_for": NOT_FOR,
-            **self.ranges,
-            **self.advice(),
-        }
+        training = {"rounds": self.rounds_done, "seconds": round(self.seconds, 1), "processes": self.ranks.world}
+        model.card = {**card_of(self.config, self.data(), training, self.device), **self.ranges, **self.advice()}
         return model
+
+    @cached_property
+    def ranges(self) -> dict[str, Any]:
+        """What the card says of the matrices that were learned, where they are not of the problem's own draw."""
+        families, sizes = dict.fromkeys(self.config.families), dict.fromkeys(self.config.sizes)
+        return {"ranges": learned_ranges(self.problem, families, sizes)} if families else {}
 
     def data(self) -> str:
         """Say what the model learns from."""
         families = ", ".join(dict.fromkeys(self.config.families))
         source = f"of the families {families}" if families else "from its own generator"
         return f"new instances of {self.config.problem} in every round, {source}; no solutions"
-
-    @cached_property
-    def ranges(self) -> dict[str, Any]:
-        """What the card says of the matrices that were learned, where they are not of the problem's own draw."""
-        if not self.config.families:
-            return {}
-        found = [
-            ranges(self.problem, self._described(family, size))
-            for family in dict.fromkeys(self.config.families)
-            for size in dict.fromkeys(self.config.sizes)
-        ]
-        lows_and_highs = {name: ([one[name][0] for one in found], [one[name][1] for one in found]) for name in found[0]}
-        return {"ranges": {name: (min(lows), max(highs)) for name, (lows, highs) in lows_and_highs.items()}}
-
-    def _described(self, family: str, size: Size) -> Arrays:
-        """Return instances that stand for what was learned of a family and a size."""
-        rows, columns = self.problem.shape(size)
-        count = max(1, min(_DESCRIBED, _DESCRIBED_CELLS // (rows * columns)))
-        return sample_family(self.problem, family, count, size, np.random.default_rng(0))
 
     def advice(self) -> dict[str, Any]:
         """Return what the card says about solving; nothing, where the defaults will do."""
@@ -368,6 +336,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             "seconds": seconds,
             **self.weights.state(),
             "memories": [steps.kept() for steps in self.steps],
+            "extra": json.dumps(self.extra_state()),
             "generators": [str(steps.source.rng.bit_generator.state) for steps in self.steps],
         }
         save_state(self.out, self.config, state)
@@ -389,25 +358,4 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
             for name, tensor in steps.kept().items():
                 tensor.copy_(kept[name])
             steps.source.rng.bit_generator.state = ast.literal_eval(generator)
-
-
-class TimeIsOver(Exception):
-    """The time limit was met within a step."""
-
-
-class Clock:
-    """Seconds of training, with pauses left out."""
-
-    def __init__(self, before: float = 0.0) -> None:
-        self._start = time.perf_counter() - before
-
-    def seconds(self) -> float:
-        """Return the seconds so far."""
-        return time.perf_counter() - self._start
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Do not count the time that is spent inside."""
-        begin = time.perf_counter()
-        yield
-        self._start += time.perf_counter() - begin
+        self.restore_extra(json.loads(state.get("extra", "{}")))

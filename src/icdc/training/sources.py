@@ -7,17 +7,18 @@ neither has the set of somebody who fine-tunes; a set with solutions is what sup
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
 from ..io.dataset import read_dataset
 from ..kernels import Noise
 from ..problems.contract import Problem, Size, to_tensors
-from ..problems.families import mix, mix_on_device
+from ..problems.mixing import mix, mix_on_device
 from ..problems.registry import problem_path
 
 EXAMPLES = 128_000
@@ -56,7 +57,9 @@ class Source(ABC):
 class Generated(Source):
     """New instances from the problem's own generator: on the device where it has one there, else on the host.
 
-    families : what is drawn in equal shares instead of the problem's own draw, where any are named.
+    families : what is drawn instead of the problem's own draw, where any are named: a family has a share for each time
+        that it is named.
+    most : by how much its share may grow later.
     """
 
     def __init__(
@@ -67,10 +70,14 @@ class Generated(Source):
         rng: np.random.Generator,
         device: torch.device,
         families: Sequence[str] = (),
+        most: float = 1.0,
     ) -> None:
         super().__init__(rng)
         self.problem, self.size, self.noise, self.device = problem, size, noise, device
-        self.families = tuple(families)
+        self.families, self.shares = counted(families)
+        self.most = [min(1.0, most * share) for share in self.shares]
+        # a captured draw reads shares from a tensor that stays where it is
+        self.shares_there = torch.from_numpy(self.shares.copy()).to(device)
         self.on_device = self._on_device(noise(1)) is not None
 
     def draw(self, count: int) -> Batch:
@@ -81,12 +88,24 @@ class Generated(Source):
             return Batch(drawn)
         if not self.families:
             return Batch(to_tensors(self.problem.sample(count, self.size, self.rng), self.device))
-        return Batch(to_tensors(mix(self.problem, self.families, count, self.size, self.rng), self.device))
+        drawn_here = mix(self.problem, self.families, self.shares, count, self.size, self.rng)
+        return Batch(to_tensors(drawn_here, self.device))
+
+    def share_out(self, shares: NDArray[np.float64]) -> None:
+        """Give every family another share, none more than it may have."""
+        self.shares = shares
+        self.shares_there.copy_(torch.from_numpy(shares))
 
     def _on_device(self, noise: Noise) -> dict[str, Tensor] | None:
         if not self.families:
             return self.problem.sample_on_device(self.size, noise)
-        return mix_on_device(self.problem, self.families, self.size, noise)
+        return mix_on_device(self.problem, self.families, self.shares_there, self.most, self.size, noise)
+
+
+def counted(names: Sequence[Any]) -> tuple[list[Any], NDArray[np.float64]]:
+    """Return the different ones of some names in their order, and the share of all names that each of them has."""
+    different = list(dict.fromkeys(names))
+    return different, np.array([names.count(name) for name in different], dtype=np.float64) / max(1, len(names))
 
 
 class GivenSet(Source):

@@ -14,17 +14,18 @@ from torch import Tensor
 from ..diffusion.sampler import Predict, best_of, generate, refine
 from ..errors import UsageError
 from ..kernels import Noise
-from ..models.diffusion import Model
+from ..models.diffusion import CANDIDATES_ORDER, Model
 from ..problems.contract import Features, Size
 from ..problems.decoding import random_choice
 from ..problems.task import Task
 from .config import TrainingConfig
+from .fitting import batches
 from .graphs import Step
 from .losses import advantages, constraint_loss, decoder_loss, improvement_loss, prediction_loss, variational_bound
 from .memory import DraftPicker, ReplayMemory, Targets
 from .policy_gradient import Decision, all_decisions, last_decision
 from .rewards import reward_scale
-from .run import SizeSteps
+from .sizes import SizeSteps
 from .sources import Source
 from .weights import Weights
 
@@ -49,20 +50,32 @@ class Steps(SizeSteps):
         self.problem, self.diffusion = weights.model.problem, weights.model.diffusion
         self.rows, self.columns = self.problem.shape(size)
         self.width = weights.model.candidates_of(size) or self.columns
-        self.batch = config.batch_of(config.cloning.batch, self.rows, self.width) // weights.ranks.world
+        instances, batch = batches(config, self.rows, self.columns, self.width)
+        self.batch = max(1, batch // weights.ranks.world)
+        self.sampling = config.targets.sampling
+        if self.width < self.columns and self.sampling.order == "rule":  # following a tour looks at all columns
+            self.sampling = replace(self.sampling, order=CANDIDATES_ORDER)
         self.improvement_weight = torch.tensor(config.improvement.weight, device=weights.device)
         if config.improvement.weight > 0 and self.width < self.columns:
             raise UsageError(
                 f"IMPROVEMENT needs log p̂, which is not known where only {self.width} of {self.columns} columns are "
                 f"looked at: set improvement.weight = 0, or model.network.dense_up_to to {self.rows} at least"
             )
-        count = config.batch_of(config.targets.instances, self.rows, self.width) // weights.ranks.world
-        super().__init__(source, count, METRICS, weights.device)
+        super().__init__(source, max(1, instances // weights.ranks.world), METRICS, weights.device)
         features = self.features()
         task = self.task(features)
         self.density = task.density
         like = self.targets_of(task, features, self._from_prior(task, weights.noise(self.count), 1))
         self.memory = ReplayMemory(self._capacity(), like, config.memory.reward_weighted)
+
+    @property
+    def work(self) -> float:
+        """Return about how much a round computes, in network passes over matrix entries: a gradient counts two."""
+        targets = self.config.targets
+        passes = self.sampling.steps + targets.refine_rounds * targets.refine_steps
+        generated = self.count * targets.trajectories * passes if self.config.makes_targets else 0
+        cloned = 3 * self.batch * (self.config.cloning.steps_first + self.config.cloning.steps_last) / 2
+        return (generated + cloned) * self.rows * self.width
 
     def kept(self) -> dict[str, Tensor]:
         """Return the tensors that a resumed run needs again."""
@@ -100,12 +113,12 @@ class Steps(SizeSteps):
         predict = self.predict(features, noise)
         drafts = DraftPicker(noise.spawn(config.trajectories))
         each = noise.spawn(config.trajectories)
-        generated = generate(predict, task, self.diffusion, each, config.sampling, callback=drafts)
+        generated = generate(predict, task, self.diffusion, each, self.sampling, callback=drafts)
         if self.solutions is not None:  # of what was generated only the drafts are wanted
             choice, cost = self.solutions, task.cost(self.solutions).squeeze(1)
         else:
             choice, cost = generated.best()
-            again = replace(config.sampling, decodes=config.refine_decodes)
+            again = replace(self.sampling, decodes=config.refine_decodes)
             for _ in range(config.refine_rounds):
                 choice, cost = refine(
                     predict, task, self.diffusion, noise.spawn(config.trajectories), again, choice, cost,
