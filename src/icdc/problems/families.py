@@ -41,11 +41,13 @@ class Family:
     summary : what is special about it, in a line.
     draw : how its instances are drawn; None for the problem's own `sample`.
     unit : what training divides the numbers by, so that they are of the order of one to a hundred.
+    forbids : whether it forbids pairs, by a number larger than any solution without it (`problems.permitted`).
     """
 
     summary: str
     draw: Draw | None = None
     unit: float = 1.0
+    forbids: bool = False
 
 
 def get_family(problem: Problem, name: str) -> Family:

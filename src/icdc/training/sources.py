@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..io.dataset import read_dataset
 from ..kernels import Noise
 from ..problems.contract import Problem, Size, to_tensors
-from ..problems.families import mix, mix_on_device
+from ..problems.families import get_family, mix, mix_on_device
 from ..problems.registry import problem_path
 
 EXAMPLES = 128_000
@@ -52,6 +52,11 @@ class Source(ABC):
     def draw(self, count: int) -> Batch:
         """Return `count` instances."""
 
+    @property
+    def forbids(self) -> bool:
+        """Whether its instances may forbid pairs: those from outside may, whatever the first of them do."""
+        return True
+
 
 class Generated(Source):
     """New instances from the problem's own generator: on the device where it has one there, else on the host.
@@ -82,6 +87,10 @@ class Generated(Source):
         if not self.families:
             return Batch(to_tensors(self.problem.sample(count, self.size, self.rng), self.device))
         return Batch(to_tensors(mix(self.problem, self.families, count, self.size, self.rng), self.device))
+
+    @property
+    def forbids(self) -> bool:
+        return any(get_family(self.problem, name).forbids for name in self.families)
 
     def _on_device(self, noise: Noise) -> dict[str, Tensor] | None:
         if not self.families:
