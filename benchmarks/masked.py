@@ -62,9 +62,7 @@ def instance_of(case: Case) -> Instance:
     return Instance("masked", problem, arrays, forbidden=forbidden)
 
 
-def some_forbidden(
-    matrix: NDArray[np.int64], share: float, tour: bool, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def some_forbidden(matrix: NDArray[np.int64], share: float, tour: bool, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Forbid a share of the pairs (rows, columns) at random, but none of one random solution."""
     rows, columns = matrix.shape
     forbidden = rng.random(matrix.shape) < share

@@ -78,13 +78,17 @@ def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     load_column = np.concatenate([cell, times.size + machine // machines])
     load_value = np.concatenate([scaled.ravel(), -np.ones(block * machines)])
     load: Any = sparse.csr_array((load_value, (load_row, load_column)), shape=(block * machines, variables))
+    limits: Any = (0, None)
+    if not finite.all():
+        highest = np.append(np.where(finite, np.inf, 0.0), np.full(block, np.inf))
+        limits = np.stack([np.zeros(variables), highest], 1)
     answer = optimize.linprog(
         np.concatenate([np.zeros(times.size), np.ones(block)]),
         A_ub=load,
         b_ub=np.zeros(block * machines),
         A_eq=assigned,
         b_eq=np.ones(block * jobs),
-        bounds=np.stack([np.zeros(variables), np.append(np.where(finite, np.inf, 0.0), np.full(block, np.inf))], 1),
+        bounds=limits,
         method="highs",
     )
     equal = np.full((block, machines), 1.0 / machines)

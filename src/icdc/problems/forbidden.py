@@ -49,6 +49,26 @@ def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_
     return {name: np.where(forbidden, wide(number), matrix.astype(wide))}
 
 
+def batch_with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_]) -> Arrays:
+    """Return the same for a batch of instances, leading axis count, with forbidden pairs (count, rows, columns).
+
+    Instances that forbid nothing keep their numbers.
+    """
+    made = []
+    for number, mask in enumerate(forbidden):
+        one = {name: array[number] for name, array in arrays.items()}
+        made.append(with_stand_ins(problem, one, mask) if mask.any() else one)
+    return {name: np.stack([one[name] for one in made]) for name in arrays}
+
+
+def uses_forbidden(forbidden: NDArray[np.bool_], choice: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which choices (count, rows) use a pair that is forbidden (count, rows, columns); (count,)."""
+    columns = forbidden.shape[2]
+    inside = (choice >= 0) & (choice < columns)
+    used = np.take_along_axis(forbidden, np.clip(choice, 0, columns - 1)[:, :, None], 2)[:, :, 0]
+    return np.asarray((used & inside).any(1))
+
+
 def ceiling(matrix: NDArray[Any], forbidden: NDArray[np.bool_]) -> int | float:
     """Return a cost that no permitted solution exceeds: in every row the largest permitted entry."""
     permitted = np.where(forbidden, matrix.dtype.type(0), matrix)

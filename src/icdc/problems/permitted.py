@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FAR = 1.25
-"""What a forbidden pair looks like to a network: so many times the largest permitted entry. Bad, but not out of scale."""
+"""What a forbidden pair looks like to a network, in largest permitted entries: bad, but not out of scale."""
 
 
 def permitted_pairs(matrices: Tensor, tour: bool = False) -> Tensor:
@@ -68,9 +68,9 @@ def permitted_in(matrices: NDArray[Any], tour: bool = False) -> NDArray[np.bool_
 
 
 def neutral(matrices: Tensor, permitted: Tensor) -> Tensor:
-    """Return matrices (batch, rows, columns) whose forbidden entries are somewhat above all others; reals where some are.
+    """Return matrices (batch, rows, columns) whose forbidden entries are somewhat above all others.
 
-    For what measures and scales: stand-ins are larger than all else together.
+    Whole numbers become float64. For what measures and scales: stand-ins are larger than all else together.
     """
     largest = matrices.masked_fill(~permitted, 0).amax((1, 2), keepdim=True)
     far = FAR * largest.double()

@@ -46,7 +46,7 @@ _SHARE_OF_LOADS, _VARIETY_BY_LOADS = 0.01, 0.5
 
 
 _NOWHERE = 1e3
-"""The time of a forbidden pair, in mean times, where jobs spread over machines by it: no share of any job gets there."""
+"""The time of a forbidden pair, in mean times, where jobs spread over machines: no share of any job gets there."""
 
 
 class Pmsp(Problem):

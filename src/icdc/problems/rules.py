@@ -108,8 +108,8 @@ class Rule(ABC):
     ) -> Tensor:  # fmt: skip
         """Decide by log-odds plus noise, `decodes` times in a row for each matrix (N, rows, columns).
 
-        In either order; for `first` (N · decodes,) and `mask` (N, rows, columns) or one for as many matrices in a row as
-        there are to each, choice (N · decodes, rows).
+        In either order; for `first` (N · decodes,) and `mask` (N, rows, columns), or one for as many matrices in a row
+        as there are to each, choice (N · decodes, rows).
         """
         scores = kernels.noisy_scores(log_odds, noise, decodes)
         mask = None if mask is None else kernels.spread_over(mask, len(scores))
