@@ -15,6 +15,7 @@ from ..errors import InputError, visible
 from .contract import Arrays, Problem
 from .instance import Instance
 from .matrices import LARGEST_INTEGER, LARGEST_REAL
+from .repair import tour_with_fewest
 
 _HUGE = 9999
 """The smallest number that files use in place of a forbidden pair."""
@@ -120,6 +121,16 @@ def why_impossible(instance: Instance) -> str | None:
     for column in np.flatnonzero(~permitted.any(0)):
         return f"{_named(instance.columns, int(column), problem.column_words[0])} cannot be reached from any other"
     return _no_matching(instance, permitted) or _no_way(instance, permitted)
+
+
+def why_nothing_was_found(instance: Instance) -> str:
+    """Say why no permitted solution of an instance was found: because there is none, where that can be shown."""
+    if (reason := why_impossible(instance)) is not None:
+        return reason
+    forbidden = instance.forbidden
+    if forbidden is not None and instance.problem.structure == "tour" and tour_with_fewest(forbidden)[1]:
+        return "every tour takes a forbidden step"
+    return "every solution that was found uses a forbidden pair"
 
 
 def _no_matching(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:

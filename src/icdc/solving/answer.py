@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..errors import visible
 from ..problems.contract import Problem
-from ..problems.forbidden import why_impossible
+from ..problems.forbidden import why_nothing_was_found
 from ..problems.instance import Instance
 from ..problems.text import number, wrapped
 from .verify import Verdict
@@ -81,7 +81,7 @@ class Answer:
         """Why there is no feasible answer, where forbidden pairs are the reason; None for feasible ones."""
         if self.feasible or self.instance.forbidden is None:
             return None
-        return why_impossible(self.instance) or "every solution that was found uses a forbidden pair"
+        return why_nothing_was_found(self.instance)
 
     @property
     def solution(self) -> list[int]:
