@@ -121,3 +121,12 @@ def test_navigation_is_solved_on_its_hidden_matrix() -> None:
     results = make_solver("cpsat").solve(problem, arrays)
     hidden = {"distances": problem.travel(to_tensors(arrays)).numpy()}  # type: ignore[attr-defined]
     assert np.allclose(results.cost, make_solver("cpsat").solve(get_problem("atsp"), hidden).cost)
+
+
+def test_a_machine_without_permitted_jobs_is_left_out() -> None:
+    """The second machine is always free, but only the last job may go there: it waits, and takes that one at once."""
+    never = 100
+    times = torch.tensor([[[5, never], [4, never], [9, 2]], [[1, 2], [3, 4], [5, 6]]])
+    choice = shortest_job_first(times)
+    assert choice[0].tolist() == [0, 0, 1]
+    assert choice[1].tolist() == plain_shortest_job_first(times[1].numpy())

@@ -282,7 +282,7 @@ def test_the_end_is_greedy_or_a_sample() -> None:
         options = replace(SamplingOptions(1, order="rule", temperature=1.0), **changes)  # type: ignore[arg-type]
         made = generate(
             lambda x, t: log_odds.expand(many, 1, 3),
-            Task(PMSP, batch),
+            Task(PMSP, batch, masked=False),
             DIFFUSION,
             Noise(keys([0], many)),
             options,
@@ -302,7 +302,7 @@ def test_only_the_end_is_greedy() -> None:
     log_odds = torch.tensor([0.0, 1.0, -1.0])
     steps: list[Step] = []
     generate(
-        lambda x, t: log_odds.expand(many, 1, 3), Task(PMSP, instances(PMSP, 1, (1, 3))), DIFFUSION,
+        lambda x, t: log_odds.expand(many, 1, 3), Task(PMSP, instances(PMSP, 1, (1, 3)), masked=False), DIFFUSION,
         Noise(keys([0], many)), SamplingOptions(2, temperature=1.0), callback=steps.append,
     )  # fmt: skip
     drawn, decided = (step.decoded for step in steps)

@@ -10,8 +10,11 @@ from icdc.cli import run
 from icdc.errors import InputError, UsageError
 from icdc.evaluation import references as referencing
 from icdc.evaluation.references import write_referenced
-from icdc.io.dataset import Dataset, fingerprint, read_dataset, write_arrays, write_dataset
+from icdc.io.dataset import Dataset, SeededSample, fingerprint, read_dataset, write_arrays, write_dataset
+from icdc.io.instances import read_instances
+from icdc.problems.atsp import Atsp
 from icdc.problems.contract import Arrays, Problem
+from icdc.problems.permitted import permitted_in
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
@@ -219,3 +222,47 @@ def test_generate_writes_a_standard_set_with_what_ships(tmp_path: Path) -> None:
 def test_generate_says_what_size_it_needs(size: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["generate", "pmsp", *size, "--out", str(tmp_path / "set.npz")]) == 2
     assert "jobs x machines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("problem", "size"), [(Pmsp(), (6, 3)), (Atsp(), (6,))])
+def test_forbidden_pairs_go_through_a_file(tmp_path: Path, problem: Problem, size: tuple[int, ...], kept: bool) -> None:
+    """Those of a family, with the instances in the file or drawn again; and both readers see them."""
+    sample = SeededSample(size, 4, 7, "forbidden")
+    arrays = sample.draw(problem)
+    forbidden = sample.forbidden(problem, arrays)
+    assert forbidden is not None
+    (name,) = problem.arrays
+    assert np.array_equal(forbidden, arrays[name] >= 10**6)
+    path = tmp_path / "masked.npz"
+    write_dataset(path, Dataset(problem, arrays, forbidden=forbidden), drawn_from=None if kept else sample)
+    found = read_dataset(path)
+    assert found.forbidden is not None
+    assert np.array_equal(found.forbidden, forbidden)
+    assert np.array_equal(found.arrays[name][~forbidden], arrays[name][~forbidden])
+    assert np.array_equal(permitted_in(found.arrays[name], tour=problem.structure == "tour"), ~forbidden)
+    assert found.first(2).forbidden is not None
+    assert len(found.first(2).forbidden) == 2  # type: ignore[arg-type]
+    for instance, mask, matrix in zip(read_instances(path), forbidden, found.arrays[name], strict=True):
+        assert instance.forbidden is not None
+        assert np.array_equal(instance.forbidden, mask)
+        assert np.array_equal(instance.arrays[name], matrix)
+    assert SeededSample(size, 4, 7).forbidden(problem, arrays) is None
+
+
+def test_infinite_entries_of_a_dataset_are_forbidden(tmp_path: Path) -> None:
+    durations = np.array([[[1.0, np.inf], [2.0, 3.0]], [[1.0, 4.0], [2.0, 3.0]]])
+    path = tmp_path / "inf.npz"
+    write_arrays(path, {"problem": np.array("pmsp"), "durations": durations})
+    found = read_dataset(path)
+    assert found.forbidden is not None
+    assert np.array_equal(found.forbidden, np.isinf(durations))
+    assert np.isfinite(found.arrays["durations"]).all()
+    assert np.array_equal(found.arrays["durations"][1], durations[1])
+    distances = np.array([[[np.inf, 1.0], [2.0, np.inf]]])
+    write_arrays(path, {"problem": np.array("atsp"), "distances": distances})
+    assert read_dataset(path).forbidden is None  # nobody stays in place
+    wrong = {"problem": np.array("pmsp"), "durations": durations, "forbidden": np.zeros((2, 2), dtype=bool)}
+    write_arrays(path, wrong)
+    with pytest.raises(InputError, match="'forbidden' must be true or false for every entry of 'durations'"):
+        read_dataset(path)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from icdc.models.familiarity import outside
+from icdc.models.familiarity import outside, ranges
 from icdc.problems.atsp import Atsp
 from icdc.problems.contract import Problem
+from icdc.problems.forbidden import with_stand_ins
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 
@@ -58,6 +59,30 @@ def test_unfamiliar_schedules() -> None:
     assert "the spread of its entries" in (outside(Pmsp(), {"durations": heavy}, [(20, 4)])[0] or "")
     equal = np.full((1, 20, 4), 7)
     assert "its most common entry is 1," in (outside(Pmsp(), {"durations": equal}, [(20, 4)])[0] or "")
+
+
+def test_forbidden_pairs_are_told_and_change_nothing_else() -> None:
+    """The numbers of permitted pairs are as familiar as before; that some are forbidden is what is new."""
+    rng = np.random.default_rng(4)
+    for problem, size in ((Pmsp(), (20, 4)), (Atsp(), (20,))):
+        (name,) = problem.arrays
+        matrix = problem.sample(1, size, rng)[name][0]
+        forbidden = rng.random(matrix.shape) < 0.3
+        if problem.structure == "tour":
+            np.fill_diagonal(forbidden, False)
+        else:
+            forbidden[:, 0] = False
+        arrays = {name: with_stand_ins(problem, {name: matrix}, forbidden)[name][None]}
+        (sentence,) = outside(problem, arrays, [size])
+        share = forbidden.sum() / (forbidden.size - (20 if problem.structure == "tour" else 0))
+        assert sentence == f"the share of its forbidden pairs is {share:.2g}, where it was trained on 0"
+        known = ranges(problem, arrays)
+        assert known["forbidden"] == pytest.approx((share, share))
+        assert outside(problem, arrays, [size], known) == [None]
+        plain = ranges(problem, {name: matrix[None]})
+        assert known["spread"][0] == pytest.approx(plain["spread"][0], rel=0.3)
+        del known["forbidden"]  # as in cards that were written before
+        assert outside(problem, arrays, [size], known) == [None]
 
 
 def test_only_the_unfamiliar_ones_of_a_batch() -> None:

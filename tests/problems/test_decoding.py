@@ -12,6 +12,7 @@ from torch import Tensor
 from icdc import kernels
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
+from icdc.problems.atsp import Atsp
 from icdc.problems.decoding import decode, log_probability, random_choice
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
 
@@ -250,16 +251,42 @@ def test_a_sample_ignores_its_batch(seed: int, order: str, index: int) -> None:
 def test_several_decodes_are_those_of_repeated_matrices(rule: Rule, noisy: bool, order: str) -> None:
     """Each matrix serves `decodes` keys in a row, with a mask too."""
     log_odds, first = torch.randn(3, 6, 6), torch.arange(12) % 6
-    everything = torch.ones(12, 6, 6, dtype=torch.bool)
+    some = (torch.rand(3, 6, 6) < 0.6) | torch.eye(6, dtype=torch.bool).roll(1, 1)
     repeated = log_odds.repeat_interleave(4, 0)
-    for mask in (None, everything):
+    for mask in (None, some):
 
-        def made(matrices: Tensor, decodes: int, mask: Tensor | None = mask) -> Tensor:
+        def made(matrices: Tensor, decodes: int, mask: Tensor | None) -> Tensor:
             source = noise(12) if noisy else None
             return decode(rule, matrices, order=order, noise=source, first=first, mask=mask, decodes=decodes)
 
-        assert torch.equal(made(log_odds, 4), made(repeated, 1))
+        spread = None if mask is None else mask.repeat_interleave(4, 0)
+        assert torch.equal(made(log_odds, 4, mask), made(repeated, 1, spread))
+        assert torch.equal(made(repeated, 1, mask), made(repeated, 1, spread))  # one mask for four matrices
     assert torch.equal(decode(rule, log_odds, order=order, decodes=2), decode(rule, repeated[::2], order=order))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.2, 0.5, 0.8]))
+def test_masked_tours_are_those_of_the_plain_rule(seed: int, share: float) -> None:
+    """However many dead ends there are, the quick ways decide as the rule says, and log p̂ knows what was allowed."""
+    draws = torch.Generator().manual_seed(seed)
+    scores, first = torch.randn(8, 6, 6, generator=draws), torch.arange(8) % 6
+    mask = torch.rand(8, 6, 6, generator=draws) < share
+    tours = CYCLE.follow(scores, first, mask)
+    assert torch.equal(tours, Rule.follow(CYCLE, scores, first, mask))
+    assert torch.equal(CYCLE.by_confidence(scores, mask), Rule.by_confidence(CYCLE, scores, mask))
+    assert Atsp().feasible({"distances": torch.zeros(1, 6, 6)}, tours[None]).all()
+    along = CYCLE.allowed_along(tours, 6, first, mask)
+    assert torch.equal(along, Rule.allowed_along(CYCLE, tours, 6, first, mask))
+    assert along.gather(2, tours[..., None]).all()
+
+
+def test_a_dead_end_comes_last_by_confidence() -> None:
+    """City 0 may go nowhere; though it is the surest of all, the others decide first, as the mask says."""
+    mask = torch.eye(4, dtype=torch.bool).roll(1, 1)[None].clone()
+    mask[0, 0] = False
+    scores = torch.zeros(1, 4, 4)
+    scores[0, 0, 2] = 50.0
+    assert CYCLE.by_confidence(scores, mask).tolist() == [[1, 2, 3, 0]]
 
 
 @pytest.mark.parametrize("order", ["rule", "confidence"])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.sparse.csgraph import csgraph_from_dense, shortest_path
 
+import icdc
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems import Atsp, Pmsp, families_schedules, families_tours
@@ -19,6 +20,7 @@ from icdc.problems.families import (
     sample_family,
     sample_family_on_device,
 )
+from icdc.problems.permitted import permitted_in
 from icdc.problems.tours import random_tmat
 
 PMSP, ATSP = Pmsp(), Atsp()
@@ -39,7 +41,8 @@ def noise(count: int, seed: int = 0) -> Noise:
 def test_every_family_has_its_name() -> None:
     assert set(PMSP.families) == {"paper", "uniform-100", "uniform-1000", "job-correlated", "machine-correlated",
                                   "speeds", "heavy-tailed", "forbidden"}  # fmt: skip
-    assert set(ATSP.families) == {"tmat", "uniform", "noisy-plane", "one-way-plane", "roads", "crane", "clustered"}
+    assert set(ATSP.families) == {"tmat", "uniform", "noisy-plane", "one-way-plane", "roads", "crane", "clustered",
+                                  "forbidden"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("problem", "family"), EVERY, ids=lambda value: getattr(value, "name", value))
@@ -121,6 +124,21 @@ def test_heavy_tails_are_log_normal() -> None:
     assert logs.mean() == pytest.approx(math.log(20), abs=0.03)
     assert logs.std() == pytest.approx(1.2, abs=0.03)
     assert np.exp(logs.max()) > 1000
+
+
+def test_forbidden_steps_leave_a_tour_and_shortest_ways() -> None:
+    numbers = drawn(ATSP, "forbidden", 20, (30,))
+    steps = ~np.eye(30, dtype=bool)
+    forbidden = numbers == families_tours.FORBIDDEN
+    assert forbidden[:, steps].mean() == pytest.approx(0.3 * 28 / 29, abs=0.01)
+    assert not forbidden[:, ~steps].any()
+    for number, (matrix, mask) in enumerate(zip(numbers, forbidden, strict=True)):
+        assert (permitted_in(matrix[None], tour=True)[0] == ~mask).all()
+        assert (matrix[~mask] <= (matrix[:, :, None] + matrix[None]).min(1)[~mask]).all()  # as in tmat
+        answer = icdc.solve(np.where(mask, np.inf, matrix), problem="atsp", solver="branch", seed=number)
+        assert answer.feasible
+    assert ATSP.families["forbidden"].forbids
+    assert not ATSP.families["tmat"].forbids
 
 
 def test_forbidden_pairs_are_huge_and_no_job_has_only_those() -> None:

@@ -89,11 +89,11 @@ def test_features_have_no_unit(jobs: int, machines: int, seed: int) -> None:
 
 def test_features_are_what_they_say() -> None:
     """P in units of its mean, its excess over the row's least, and over the row's mean."""
-    p = torch.tensor([[[1.0, 3.0], [2.0, 6.0]]], dtype=torch.float64)
+    p = torch.tensor([[[1.0, 3.0], [2.0, 4.0]]], dtype=torch.float64)
     relations = PMSP.features({"durations": p}).relations[0]
-    assert relations[1, 1, 0].item() == pytest.approx(6 / 3 - 1)
-    assert relations[1, 1, 1].item() == pytest.approx((6 - 2) / 3)
-    assert relations[1, 1, 2].item() == pytest.approx((6 - 4) / 3)
+    assert relations[1, 1, 0].item() == pytest.approx(4 / 2.5 - 1)
+    assert relations[1, 1, 1].item() == pytest.approx((4 - 2) / 2.5)
+    assert relations[1, 1, 2].item() == pytest.approx((4 - 3) / 2.5)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3), (4, 1), (3, 2)])

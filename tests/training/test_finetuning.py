@@ -12,6 +12,7 @@ from icdc.models.diffusion import Model, ModelConfig
 from icdc.models.familiarity import outside
 from icdc.networks.network import NetworkConfig
 from icdc.problems.contract import Arrays
+from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import get_problem
 from icdc.training.finetuning import Finetuned, finetune, finetuning_config, train_on
@@ -159,3 +160,17 @@ def test_it_helps_on_instances_it_was_not_shown(monkeypatch: pytest.MonkeyPatch)
     result = finetune(untrained("atsp"), {"distances": plane}, rounds=12, holdout=0.4, device="cpu")
     assert result.improved
     assert result.change < -4 * result.uncertainty
+
+
+@pytest.mark.parametrize(("problem", "size"), [("pmsp", (6, 3)), ("atsp", (6,))])
+def test_instances_with_forbidden_pairs_are_learned(problem: str, size: tuple[int, ...]) -> None:
+    """Targets use no forbidden pair, and the card knows how many there are."""
+    arrays = sample_family(get_problem(problem), "forbidden", 10, size, np.random.default_rng(0))
+    result = finetune(untrained(problem), arrays, rounds=2, device="cpu")
+    (matrix,) = arrays.values()
+    forbidden = matrix.max()
+    assert (result.after < forbidden).all()
+    tuned = train_on(untrained(problem), arrays, time_limit=1, rounds=1, device="cpu")
+    assert all(torch.isfinite(weight).all() for weight in weights(tuned))
+    if result.improved:
+        assert result.model.card["ranges"]["forbidden"][0] > 0

@@ -28,7 +28,7 @@ STATES = [torch.tensor([[[float(a), float(b)]]]) for a, b in itertools.product((
 
 
 def _task() -> Task:
-    return Task(Pmsp(), {"durations": DURATIONS})
+    return Task(Pmsp(), {"durations": DURATIONS}, masked=False)
 
 
 def _network(theta: Tensor, x: Tensor, t: int) -> Tensor:

@@ -21,6 +21,7 @@ from icdc.solving import DiffusionSolver
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.presets import build_config, read_settings
 from icdc.training.sources import Batch, Generated, GivenSet, examples_command, read_examples
+from icdc.training.steps import Steps
 
 CPU = torch.device("cpu")
 
@@ -141,6 +142,47 @@ def test_a_generator_shares_a_round_among_families() -> None:
         assert torch.equal(first, second) is source.on_device  # the noise of this test is always the same
     with pytest.raises(UsageError, match="no family 'crane'"):
         Generated(Pmsp(), (5, 3), noise_of(3), np.random.default_rng(7), CPU, ("crane",))
+
+
+def test_sources_say_whether_pairs_may_be_forbidden() -> None:
+    """Of families it is known; a set from outside may bring some any time."""
+
+    def generated(*names: str) -> Generated:
+        return Generated(Pmsp(), (5, 3), noise_of(3), np.random.default_rng(7), CPU, names)
+
+    assert not generated().forbids
+    assert not generated("paper", "speeds").forbids
+    assert generated("paper", "forbidden").forbids
+    instances = {"durations": torch.ones(2, 3, 2)}
+    assert GivenSet(Batch(instances), noise_of(0), np.random.default_rng(0)).forbids
+
+
+@pytest.mark.parametrize(("problem", "sizes"), [("pmsp", [[6, 4]]), ("atsp", [[6]])])
+def test_a_run_learns_instances_with_forbidden_pairs(problem: str, sizes: list[list[int]]) -> None:
+    """IMPROVEMENT and CLONING both; what is stored as a target uses no forbidden pair where the mask lets it."""
+    values = {
+        "problem": problem, "sizes": sizes, "rounds": 3, "families": ["forbidden"],
+        "model": {"network": {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1},
+                  "diffusion": {"steps": 4}},
+        "targets": {"instances": 16, "trajectories": 2, "sampling": {"steps": 2}},
+        "cloning": {"batch": 8, "steps_first": 1, "steps_last": 1, "decoder": 0.3},
+        "improvement": {"weight": 0.5, "sampling": {"steps": 2, "order": "rule", "reverse": "fresh"}},
+    }  # fmt: skip
+    trainer = Trainer(build_config(TrainingConfig, values), device="cpu")
+    trainer.run()
+    (steps,) = trainer.steps
+    assert isinstance(steps, Steps)
+    task = steps.task()
+    mask = task.mask(1)
+    assert mask is not None
+    assert not mask.all()
+    stored = steps.memory.tensors()
+    permitted, choice = stored["mask"], stored["choice"]
+    filled = permitted.flatten(1).any(1)
+    assert filled.sum() >= 16
+    kept = permitted[filled].gather(2, choice[filled][..., None]).squeeze(2).all(1)
+    assert kept.float().mean() > (0.999 if problem == "pmsp" else 0.8)
+    assert all(torch.isfinite(p).all() for p in trainer.weights.model.network.parameters())
 
 
 def test_a_run_learns_families_and_its_card_says_so() -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..kernels import Noise
 from ..problems.contract import Problem, to_tensors
+from ..problems.task import Task
 from ..solving.solver import Abilities, Found, Request, Solver
 from .support import Incumbents, Share, instance_keys, sample_noise
 
@@ -34,7 +35,7 @@ class RandomSolver(Solver):
         rows, columns = request.shape
         content = torch.cat([instances[name].flatten(1).cpu() for name in problem.arrays], 1)
         keys = instance_keys(content.numpy(), request.seed).to(self.device)
-        mask = problem.mask(instances)
+        mask = Task(problem, instances).mask(1)
         best, made = Incumbents(request), request.samples
         together = max(1, min(request.samples, _CELLS // (rows * columns)))  # samples of an instance
         size = max(1, _CELLS // (together * rows * columns))  # instances

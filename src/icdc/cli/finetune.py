@@ -103,12 +103,13 @@ def _read(files: list[str], problem: "Problem") -> "Arrays":
     import numpy as np
 
     from ..io import read_instances
+    from ..problems.forbidden import why_impossible
 
     first: Instance | None = None
     found = []
     for instance in (instance for file in files for instance in read_instances(file, problem)):
-        if instance.forbidden is not None:
-            raise InputError(f"{instance.name}: fine-tuning does not take instances with forbidden pairs")
+        if (reason := why_impossible(instance)) is not None:
+            raise InputError(f"{instance.name} has no solution to learn: {reason}")
         first = first or instance
         sizes = [problem.size(one.batch()) for one in (first, instance)]
         if sizes[0] != sizes[1]:

@@ -113,6 +113,7 @@ def _drawn(name: str, size: str | None, count: int, seed: int, family: str | Non
     sample = SeededSample(read_size(size, problem), count, seed, family)
     _check_memory(problem.shape(sample.size), count)
     try:
-        return Dataset(problem, sample.draw(problem)), sample
+        arrays = sample.draw(problem)
+        return Dataset(problem, arrays, forbidden=sample.forbidden(problem, arrays)), sample
     except (MemoryError, ValueError):  # NumPy says either, by how far it is too much
         raise UsageError(f"{count} instances of size {size} do not fit into memory") from None

@@ -177,7 +177,7 @@ def generate(
     """
     count = len(noise.keys)
     samples = count // task.batch
-    mask = task.mask(samples * options.decodes)
+    mask = task.mask(samples)
     if x is None:
         x = diffusion.prior(task.rows, task.width, task.density, noise)
     times = strided_times(diffusion.steps if start is None else start, options.steps)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..io.dataset import Dataset, fingerprint
+from ..problems.forbidden import uses_forbidden
 from ..solving.solver import Solver
 from .outcomes import Outcome, OutcomeFile
 
@@ -200,6 +201,9 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
     answers = solver.solve(dataset.problem, arrays, samples=run["samples"], seed=run["seed"], time_limit=limit)
     if answers.interrupted:
         raise KeyboardInterrupt  # what it had by then is not what the solver can do
+    feasible = answers.feasible
+    if dataset.forbidden is not None:
+        feasible = feasible & ~uses_forbidden(dataset.forbidden[indices], answers.choice)
     device = _device_name(solver.runs_on)
     lower = dataset.problem.lower_bound(arrays) if dataset.reference is None else None
     outcomes = []
@@ -210,9 +214,9 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
             Outcome(
                 **run,
                 instance=index,
-                cost=float(answers.cost[position]) if answers.feasible[position] else None,
-                feasible=bool(answers.feasible[position]),
-                proven=bool(answers.proven[position]),
+                cost=float(answers.cost[position]) if feasible[position] else None,
+                feasible=bool(feasible[position]),
+                proven=bool(answers.proven[position] and feasible[position]),
                 bound=None if lower is None else float(lower[position]),
                 reference=reference if known else None,
                 reference_proven=bool(known and dataset.proven is not None and dataset.proven[index]),

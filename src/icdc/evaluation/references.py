@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import InfeasibleError, InputError
 from ..io.appending import LockedFile
 from ..io.dataset import Dataset, SeededSample, fingerprint, reference_entries, write_arrays, write_dataset
+from ..problems.forbidden import uses_forbidden
 from ..solving.solver import Solver
 
 SAVE_EVERY, SAVE_SHARE = 1.0, 0.05
@@ -91,8 +92,11 @@ def _solve_part(dataset: Dataset, part: slice, solver: Solver, seed: int, time_l
     answers = solver.solve(dataset.problem, arrays, seed=seed, time_limit=limit)
     if answers.interrupted:
         raise KeyboardInterrupt  # what it had by then is no reference
-    if not answers.feasible.all():
-        missing = part.start + int(answers.feasible.argmin())
+    feasible = answers.feasible
+    if dataset.forbidden is not None:
+        feasible = feasible & ~uses_forbidden(dataset.forbidden[part], answers.choice)
+    if not feasible.all():
+        missing = part.start + int(feasible.argmin())
         raise InfeasibleError(f"no feasible solution was found for instance {missing}")
     dataset.reference[part] = answers.cost
     dataset.proven[part] = answers.proven

@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..problems import matrices
 from ..problems.contract import Arrays, Problem, Size
-from ..problems.families import sample_family
+from ..problems.families import get_family, sample_family
+from ..problems.forbidden import batch_with_stand_ins, may_forbid
+from ..problems.permitted import permitted_in
 from ..problems.registry import BUILT_IN, SHIPPED, problem_of_file, problem_path
 from .archives import load_arrays
+from .documents import FORBIDDEN
 from .files import read_bytes, replacing
 from .raw import BARE, RawInstance
 
@@ -49,6 +52,12 @@ class SeededSample:
         rng = np.random.Generator(np.random.PCG64(self.seed))
         return sample_family(problem, self.family, self.count, self.size, rng)
 
+    def forbidden(self, problem: Problem, arrays: Arrays) -> NDArray[np.bool_] | None:
+        """Return the pairs that drawn instances forbid, (count, rows, columns); None where their family has none."""
+        if self.family is None or not get_family(problem, self.family).forbids:
+            return None
+        return ~permitted_in(arrays[problem.arrays[0]], tour=problem.structure == "tour")
+
     def text(self, arrays: Arrays) -> str:
         """Return what a file says instead of the instances it leaves out."""
         known: dict[str, Any] = {"size": list(self.size), "count": self.count, "seed": self.seed}
@@ -68,6 +77,8 @@ class Dataset:
     proven : (count,) bool, True where the reference is a proven optimum; None without references.
     choice : (count, rows) int64, solutions that cost the references; optional.
     name : a word for tables: the standard set's name, or the file's.
+    forbidden : (count, rows, columns) bool, pairs that no solution may use, for which the arrays hold stand-ins
+        (`problems.forbidden`); None where all are permitted.
     """
 
     problem: Problem
@@ -76,6 +87,7 @@ class Dataset:
     proven: NDArray[np.bool_] | None = None
     choice: NDArray[np.int64] | None = None
     name: str = ""
+    forbidden: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.arrays[self.problem.arrays[0]])
@@ -90,13 +102,14 @@ class Dataset:
             None if self.proven is None else self.proven[part],
             None if self.choice is None else self.choice[part],
             self.name,
+            None if self.forbidden is None else self.forbidden[part],
         )
 
 
 def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     """Read a dataset and check it; raise InputError with the file and what is wrong with it.
 
-    Instances that the file leaves out are drawn again.
+    Instances that the file leaves out are drawn again. Pairs are forbidden by the entry 'forbidden', or by inf.
     `problem` is needed only where it is one of your own: a file does not decide which code is imported.
     """
     path = Path(path)
@@ -114,7 +127,10 @@ def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     if missing:
         raise InputError(f"'{path}' lacks the array '{missing[0]}' of the problem '{problem.name}'")
     try:
+        forbidden = _forbidden(stored, problem)
         arrays = problem.check({name: stored[name] for name in problem.arrays})
+        if forbidden is not None:
+            arrays = batch_with_stand_ins(problem, arrays, forbidden)
     except InputError as error:
         raise InputError(f"'{path}': {error}") from error
     count = len(arrays[problem.arrays[0]])
@@ -131,6 +147,7 @@ def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
         None if proven is None or reference is None else proven.astype(bool),
         None if choice is None else choice.astype(np.int64),
         path.stem,
+        forbidden,
     )
 
 
@@ -139,6 +156,8 @@ def write_dataset(path: str | Path, dataset: Dataset, *, drawn_from: SeededSampl
     entries: dict[str, Any] = {"problem": np.array(problem_path(dataset.problem))}
     if drawn_from is None:
         entries.update(dataset.arrays)
+        if dataset.forbidden is not None:
+            entries[FORBIDDEN] = dataset.forbidden
     else:
         entries["drawn"] = np.array(drawn_from.text(dataset.arrays))
     write_arrays(path, {**entries, **reference_entries(dataset)})
@@ -221,7 +240,25 @@ def _drawn_again(text: str, problem: Problem, source: str) -> Arrays:
         raise InputError(f"{source}: the instances it leaves out do not fit into memory") from None
     if fingerprint(arrays) != sha256:
         raise InputError(f"{source}: the instances drawn here differ from those it was made of (wrong SHA-256)")
-    return arrays
+    forbidden = sample.forbidden(problem, arrays)
+    return arrays if forbidden is None else {**arrays, FORBIDDEN: forbidden}
+
+
+def _forbidden(stored: dict[str, NDArray[Any]], problem: Problem) -> NDArray[np.bool_] | None:
+    """Return the pairs that instances forbid, (count, rows, columns); infinite entries become zeros in place."""
+    if not may_forbid(problem):
+        return None
+    (name,) = problem.arrays
+    matrices = stored[name]
+    forbidden = stored.get(FORBIDDEN, np.zeros(matrices.shape, dtype=bool))
+    if forbidden.shape != matrices.shape or forbidden.dtype != bool:
+        raise InputError(f"'{FORBIDDEN}' must be true or false for every entry of '{name}'")
+    if matrices.dtype.kind == "f":
+        forbidden = forbidden | np.isposinf(matrices)
+        stored[name] = np.where(forbidden, 0.0, matrices)
+    if problem.feature_sizes.same_items and forbidden.ndim == 3 and forbidden.shape[1] == forbidden.shape[2]:
+        forbidden = forbidden & ~np.eye(forbidden.shape[1], dtype=bool)
+    return forbidden if forbidden.any() else None
 
 
 def _split(arrays: dict[str, NDArray[Any]], problem: str | None, name: str) -> list[RawInstance]:

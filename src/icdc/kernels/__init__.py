@@ -31,6 +31,7 @@ from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, rand
 from .schedule_descent import improve_schedules
 from .solutions import (
     NEVER,
+    barred,
     column_totals,
     follow_tours,
     join_candidates,
@@ -38,6 +39,7 @@ from .solutions import (
     noisy_scores,
     pick_columns,
     picked,
+    spread_over,
     spread_scores,
 )
 from .tour_descent import improve_tours
@@ -50,6 +52,7 @@ __all__ = [
     "SchedulePrices",
     "TourPrices",
     "attend",
+    "barred",
     "child_keys",
     "column_totals",
     "edge_attention",
@@ -80,6 +83,7 @@ __all__ = [
     "root_key",
     "schedule_prices",
     "split_heads",
+    "spread_over",
     "spread_scores",
     "summarise_columns",
     "tour_prices",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .choosing import triton_runs_on
 from .random import GumbelNoise
-from .solutions import NEVER, WIDEST_ROW, hashed, noisy_scores
+from .solutions import NEVER, WIDEST_ROW, hashed, noisy_scores, spread_over
 
 _LEAST = 1e-3
 """The smallest unit, in mean times: rows that take no time anywhere do not make loads infinitely dear."""
@@ -43,20 +43,20 @@ def pick_by_loads(
     log_odds : (N, rows, columns), for the same number of matrices of every instance, instance by instance.
     times : (batch, rows, columns), what a row adds to the load of a column.
     noise, decodes : as for the other ways of choosing.
-    mask : (N · decodes, rows, columns) bool, True where permitted.
+    mask : (N, rows, columns) bool, True where permitted, or one for as many matrices in a row as there are to each.
 
     Returns
     -------
     Tensor (N · decodes, rows) int64.
     """
     turns = _turns(times)
-    if mask is None and log_odds.shape[2] <= WIDEST_ROW and triton_runs_on(log_odds.device):
+    if mask is not None:
+        log_odds = log_odds.masked_fill(~spread_over(mask, len(log_odds)), NEVER)
+    if log_odds.shape[2] <= WIDEST_ROW and triton_runs_on(log_odds.device):
         from . import triton_sampling
 
         return triton_sampling.pick_by_loads(log_odds.detach(), *turns, *hashed(noise), decodes)
     scores = noisy_scores(log_odds, noise, decodes)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, NEVER)
     count = len(scores)
     spread, row, price = (part.repeat_interleave(count // len(times), 0) for part in turns)
     whole_row = row[:, :, None].expand_as(scores)

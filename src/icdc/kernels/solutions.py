@@ -18,6 +18,10 @@ from .random import GumbelNoise, gumbel, mix_integer
 NEVER = -1e9
 """Score of a pair that may not be chosen; finite, so that softmax and argmax stay defined everywhere."""
 
+BARRED = 1e4
+"""By how much the score of a pair falls that is chosen only where nothing else is left: below all noise, above `NEVER`,
+and little enough for the order among such pairs to stay what it was."""
+
 # what still fits a program's registers: columns of a row to pick from, cities of a tour that is followed and of one
 # that is joined from all pairs, and columns to add up
 WIDEST_ROW, WIDEST_TOUR, WIDEST_MATRIX, WIDEST_TOTALS = 1024, 256, 64, 64
@@ -122,6 +126,19 @@ def spread_scores(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
 def least_score(scores: Tensor) -> Tensor:
     """Return what is below all scores (N, rows, k) of a solution, (N,)."""
     return scores.amin((1, 2)) - 1
+
+
+def barred(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return scores (N, rows, columns) of which those outside the mask (batch, rows, columns) come last.
+
+    A mask stands for as many matrices in a row as there are to each.
+    """
+    return torch.where(spread_over(mask, len(scores)), scores, scores - BARRED)
+
+
+def spread_over(mask: Tensor, count: int) -> Tensor:
+    """Return masks (count, rows, columns), each of those (batch, rows, columns) as often in a row as it takes."""
+    return mask if len(mask) == count else mask.repeat_interleave(count // len(mask), 0)
 
 
 def picked(matrix: Tensor, choice: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..problems import BUILT_IN
 from ..problems.contract import Arrays, Problem, Size, main_matrix
+from ..problems.permitted import permitted_in
 
 _REFERENCES = 48
 _TRIPLES = 20_000
@@ -97,28 +98,30 @@ def _drawn_by(problem: Problem, size: Size) -> dict[str, _Range]:
 def describe(matrix: NDArray[np.float64], problem: Problem) -> dict[str, float]:
     """Return the numbers that describe a matrix."""
     square = problem.feature_sizes.same_items
-    return {name: measure(matrix, square) for name, measure in _MEASURES.items() if square or name in _ANY}
+    counted = np.ones(matrix.shape, dtype=bool)
+    if problem.structure is not None:
+        counted = permitted_in(matrix[None], tour=problem.structure == "tour")[0]
+    if square:
+        np.fill_diagonal(counted, False)
+    measured = {name: measure(matrix, counted) for name, measure in _MEASURES.items() if square or name in _ANY}
+    entries = counted.size - (len(matrix) if square else 0)
+    return {**measured, _FORBIDDEN: float((entries - counted.sum()) / max(1, entries))}
 
 
-def _entries(matrix: NDArray[np.float64], square: bool) -> NDArray[np.float64]:
-    """Return the entries that count: all, or all off the diagonal."""
-    return matrix[~np.eye(len(matrix), dtype=bool)] if square else matrix.ravel()
-
-
-def _spread(matrix: NDArray[np.float64], square: bool) -> float:
+def _spread(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
     """Standard deviation in units of the mean size of an entry."""
-    entries = _entries(matrix, square)
+    entries = matrix[counted]
     scale = np.abs(entries).mean()
     return float(entries.std() / scale) if scale > 0 else 0.0
 
 
-def _ties(matrix: NDArray[np.float64], square: bool) -> float:
+def _ties(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
     """Share of the entries that have the most common value."""
-    entries = _entries(matrix, square)
+    entries = matrix[counted]
     return float(np.unique(entries, return_counts=True)[1].max() / entries.size)
 
 
-def _detours(matrix: NDArray[np.float64], square: bool) -> float:
+def _detours(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
     """Share of triples i, k, j in which going through k is shorter than going straight."""
     size = len(matrix)
     if size < 3:
@@ -127,37 +130,41 @@ def _detours(matrix: NDArray[np.float64], square: bool) -> float:
     i = rng.integers(0, size, _TRIPLES)
     k = (i + rng.integers(1, size, _TRIPLES)) % size
     j = rng.integers(0, size, _TRIPLES)
-    distinct = (j != i) & (j != k)
-    i, k, j = i[distinct], k[distinct], j[distinct]
+    all_count = counted[i, j] & counted[i, k] & counted[k, j]
+    if not all_count.any():
+        return 0.0
+    i, k, j = i[all_count], k[all_count], j[all_count]
     straight = matrix[i, j]
     return float((straight > (matrix[i, k] + matrix[k, j]) * (1 + 1e-9)).mean())
 
 
-def _asymmetry(matrix: NDArray[np.float64], square: bool) -> float:
+def _asymmetry(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
     """Mean difference between the two directions of a pair, in units of the mean size of an entry."""
-    scale = np.abs(_entries(matrix, square)).mean()
-    return float(np.abs(_entries(matrix - matrix.T, square)).mean() / scale) if scale > 0 else 0.0
+    scale, both = np.abs(matrix[counted]).mean(), counted & counted.T
+    return float(np.abs((matrix - matrix.T)[both]).mean() / scale) if scale > 0 and both.any() else 0.0
 
 
-def _by_rows(matrix: NDArray[np.float64], square: bool) -> float:
+def _by_rows(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
     """Share of the variance that is between rows."""
-    return _between_rows(matrix, square)
+    return _between_rows(matrix, counted)
 
 
-def _by_columns(matrix: NDArray[np.float64], square: bool) -> float:
+def _by_columns(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
     """Share of the variance that is between columns."""
-    return _between_rows(matrix.T, square)
+    return _between_rows(matrix.T, counted.T)
 
 
-def _between_rows(matrix: NDArray[np.float64], square: bool) -> float:
-    rows = matrix
-    if square:  # the diagonal does not count
-        rows = matrix[~np.eye(len(matrix), dtype=bool)].reshape(len(matrix), -1)
-    whole = rows.var()
-    return float(rows.mean(1).var() / whole) if whole > 0 and rows.size else 0.0
+def _between_rows(matrix: NDArray[np.float64], counted: NDArray[np.bool_]) -> float:
+    rows = counted.any(1)
+    if not rows.any():
+        return 0.0
+    means = np.where(counted, matrix, 0.0)[rows].sum(1) / counted[rows].sum(1)
+    whole = matrix[counted].var()
+    return float(means.var() / whole) if whole > 0 else 0.0
 
 
-_MEASURES: dict[str, Callable[[NDArray[np.float64], bool], float]] = {
+_FORBIDDEN = "forbidden"
+_MEASURES: dict[str, Callable[[NDArray[np.float64], NDArray[np.bool_]], float]] = {
     "detours": _detours,
     "asymmetry": _asymmetry,
     "ties": _ties,
@@ -165,13 +172,15 @@ _MEASURES: dict[str, Callable[[NDArray[np.float64], bool], float]] = {
     "by_rows": _by_rows,
     "by_columns": _by_columns,
 }
+"""Of a matrix and the entries that count: those that are permitted, and off the diagonal of tours."""
 _ANY = frozenset(["ties", "spread", "by_rows", "by_columns"])
-_ONLY_ABOVE = frozenset(["detours", "ties"])  # fewer of them make an instance easier to tell apart
+_ONLY_ABOVE = frozenset(["detours", "ties", _FORBIDDEN])  # fewer of them make an instance easier to tell apart
 _WORDS = {
     "detours": "the share of steps that a detour shortens",
     "asymmetry": "the mean difference between both directions",
     "ties": "the share of its most common entry",
     "spread": "the spread of its entries",
+    _FORBIDDEN: "the share of its forbidden pairs",
 }
 
 

@@ -13,6 +13,7 @@ from ..later import torch
 from .contract import Arrays, Features, FeatureSizes, Instances, Size, exact_numbers
 from .families_tours import TOUR_FAMILIES
 from .matrices import checked_matrix, reject_negative
+from .permitted import neutral, permitted_mean, permitted_pairs
 from .priced import TOUR_CHANNELS, log_sinkhorn, tour_candidates, tour_channels
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
@@ -60,26 +61,35 @@ class Atsp(TourProblem):
         """Return the distances, (count, n, n), unless a subclass travels otherwise."""
         return exact_numbers(arrays["distances"]) if type(self).travel is Atsp.travel else super().cost_matrix(arrays)
 
+    def permitted(self, instances: Instances) -> Tensor | None:
+        """Return the steps that are in some tour worth having; see `permitted_pairs`."""
+        return permitted_pairs(self.travel(instances), tour=True) if self.structure == "tour" else self.mask(instances)
+
     @classmethod
     def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
         """A matrix from items to the same items, or one that is square."""
         return same_items or (len(shape) == 2 and shape[0] == shape[1])
 
     def features(self, instances: Instances) -> Features:
-        """D, Dᵀ, D above its row's and its column's minimum, and log-Sinkhorn of −D at two temperatures."""
-        distances = instances["distances"].float()
-        size = distances.shape[1]
-        diagonal = torch.eye(size, dtype=torch.bool, device=distances.device)
-        mean = distances.masked_fill(diagonal, 0.0).sum((1, 2), keepdim=True) / (size * (size - 1))
+        """D, Dᵀ, D above its row's and its column's minimum, and log-Sinkhorn of −D at two temperatures.
+
+        Forbidden steps look somewhat longer than all others, and to log-Sinkhorn like staying in place.
+        """
+        permitted = permitted_pairs(instances["distances"], tour=True)
+        distances = neutral(instances["distances"], permitted).float()
+        diagonal = torch.eye(distances.shape[1], dtype=torch.bool, device=distances.device)
+        permitted = permitted & ~diagonal
+        mean = permitted_mean(distances, permitted, (1, 2))
         scaled = distances / mean.clamp_min(torch.finfo(torch.float32).tiny)
         off_diagonal = scaled.masked_fill(diagonal, torch.inf)
+        chosen = scaled.masked_fill(~permitted, 20.0)
         channels = [
             scaled,
             scaled.transpose(1, 2),
             scaled - off_diagonal.amin(2, keepdim=True),
             scaled - off_diagonal.amin(1, keepdim=True),
-            log_sinkhorn(scaled.masked_fill(diagonal, 20.0) / 0.1).clamp_min(-12.0) / 4.0,
-            log_sinkhorn(scaled.masked_fill(diagonal, 20.0) / 0.03).clamp_min(-24.0) / 8.0,
+            log_sinkhorn(chosen / 0.1).clamp_min(-12.0) / 4.0,
+            log_sinkhorn(chosen / 0.03).clamp_min(-24.0) / 8.0,
         ]
         return Features(torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1))
 

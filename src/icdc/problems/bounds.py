@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..later import optimize, sparse
 from ..search.schedule_prices import price
+from .permitted import permitted_in
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _LARGE = 5000
@@ -40,14 +41,16 @@ def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
     For any prices λ ≥ 0 of the machines with Σ λ = 1, no makespan is below Σ_j min_m λ_m p_jm (weak
     duality). The prices come from a linear program; the bound is evaluated from them afresh, so that
     tolerances of the solver cannot make it wrong. No job can be shorter than its shortest time either.
-    Integer data: rounded up.
+    Integer data: rounded up. Forbidden pairs are in no best schedule, and left out.
     """
+    permitted = permitted_in(durations)
     if durations[0].size > _LARGE:
-        return np.array([price(matrix).bound for matrix in durations])
+        return np.array([price(matrix, allowed).bound for matrix, allowed in zip(durations, permitted, strict=True)])
     times = durations.astype(np.float64)
+    times[~permitted] = np.inf
     prices = np.concatenate([_machine_prices(times[start : start + _BLOCK]) for start in range(0, len(times), _BLOCK)])
     jobs = durations.shape[1]
-    priced = (prices[:, None, :] * times).min(2).sum(1)
+    priced = np.multiply(prices[:, None, :], times, out=times.copy(), where=permitted).min(2).sum(1)
     priced = priced - 4 * jobs * _EPSILON * priced
     if np.issubdtype(durations.dtype, np.integer):
         # a value just above an integer may be that integer plus rounding: never round it up a whole unit
@@ -57,14 +60,15 @@ def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
 
 
 def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Solve min Σ C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, x ≥ 0 for a block of instances.
+    """Solve min Σ C, Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, x ≥ 0 for a block of instances; times of ∞ are left out.
 
     Return the dual prices (block, machines) of the loads. They are non-negative and sum to one by
     construction; if the solver fails they are equal, which is valid.
     """
     block, jobs, machines = times.shape
-    scale = times.max((1, 2), keepdims=True)
-    scaled = times / np.where(scale > 0, scale, 1.0)
+    finite = np.isfinite(times)
+    scale = np.where(finite, times, 0.0).max((1, 2), keepdims=True)
+    scaled = np.where(finite, times, 0.0) / np.where(scale > 0, scale, 1.0)
     # variables: x of every cell (instance, job, machine), then the makespan of every instance
     cell = np.arange(times.size)
     variables = times.size + block
@@ -74,12 +78,17 @@ def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     load_column = np.concatenate([cell, times.size + machine // machines])
     load_value = np.concatenate([scaled.ravel(), -np.ones(block * machines)])
     load: Any = sparse.csr_array((load_value, (load_row, load_column)), shape=(block * machines, variables))
+    limits: Any = (0, None)
+    if not finite.all():
+        highest = np.append(np.where(finite, np.inf, 0.0), np.full(block, np.inf))
+        limits = np.stack([np.zeros(variables), highest], 1)
     answer = optimize.linprog(
         np.concatenate([np.zeros(times.size), np.ones(block)]),
         A_ub=load,
         b_ub=np.zeros(block * machines),
         A_eq=assigned,
         b_eq=np.ones(block * jobs),
+        bounds=limits,
         method="highs",
     )
     equal = np.full((block, machines), 1.0 / machines)

@@ -36,7 +36,8 @@ Instances: TypeAlias = "Mapping[str, Tensor]"
 Size = tuple[int, ...]
 
 Structure = Literal["tour", "makespan"]
-"""A promise to solvers that know no other problem; in both, nothing but the shape of a solution is forbidden.
+"""A promise to solvers that know no other problem; in both, nothing but the shape of a solution is forbidden, and pairs
+whose entry is larger than any solution without it (`problems.permitted`): costs say so, and `permitted` does.
 
 "tour" : solutions are the Hamiltonian cycles, row i choosing the successor of i; the cost is the sum of the entries of
     `cost_matrix` along the cycle.
@@ -240,6 +241,14 @@ class Problem(ABC):
         """Return the pairs an instance permits, (batch, rows, columns) bool, or None if all are."""
         return None
 
+    def permitted(self, instances: Instances) -> Tensor | None:
+        """Return the pairs that decoding chooses from while it can, (batch, rows, columns) bool; None for all.
+
+        What `mask` forbids is never among them. Pairs that are in no best solution may be left out as well: those whose
+        cost says that they are forbidden. No value is read on the host.
+        """
+        return self.mask(instances)
+
     def priced_features(self, instances: Instances, candidates: int = 0) -> Features:
         """Return what a network sees that is built for `priced_sizes`: relations measured against dual prices.
 
@@ -293,8 +302,7 @@ class Problem(ABC):
         The default draws what its rule may build at random and improves each, by as many changes as there are rows if
         they are not too many to look at.
         """
-        shape, first, mask = self.shape(self.size(instances)), next(iter(instances.values())), self.mask(instances)
-        mask = None if mask is None else mask.repeat_interleave(count, 0)
+        shape, first, mask = self.shape(self.size(instances)), next(iter(instances.values())), self.permitted(instances)
         choice = random_choice(self.rule, shape, fixed_noise(len(first), count, first.device), mask)
         return Starts(self.improve(instances, choice.view(len(first), count, -1), affordable_rounds(self, *shape)))
 

@@ -52,7 +52,8 @@ def decode(
     temperature : samples as if the log-odds were divided by it; without noise it changes nothing.
     noise : where random numbers come from, one key for each choice; None decodes greedily.
     first : (N · decodes,), the row that decides first in the rule's own order; row 0 unless given.
-    mask : (N · decodes, rows, columns) bool, the pairs the instances permit.
+    mask : the pairs the instances permit, (N, rows, columns) bool, or one for as many matrices in a row as there are to
+        each. Others are chosen only where a rule is left without a permitted one.
     decodes : choices from each matrix.
     times : (batch, rows, columns), what a row adds to the load of a column; for the order "loads". Matrices of log-odds
         are then those of `batch` instances, as many of each.
@@ -119,8 +120,11 @@ def _known(times: Tensor | None) -> Tensor:
 
 
 def random_choice(rule: Rule, shape: tuple[int, int], noise: Noise, mask: Tensor | None = None) -> Tensor:
-    """Draw from q(X_0), the prior over feasible solutions: every allowed column equally likely, (N, rows)."""
+    """Draw from q(X_0), the prior over feasible solutions: every allowed column equally likely, (N, rows).
+
+    mask : (batch, rows, columns) bool, of instances that are drawn for equally often, one after the other.
+    """
     rows, columns = shape
-    flat = torch.zeros(1, rows, columns, device=noise.keys.device)
+    flat = torch.zeros(1 if mask is None else len(mask), rows, columns, device=noise.keys.device)
     first = noise.integers(rows)
-    return decode(rule, flat, noise=noise, first=first, mask=mask, decodes=len(noise.keys))
+    return decode(rule, flat, noise=noise, first=first, mask=mask, decodes=len(noise.keys) // len(flat))

@@ -41,11 +41,13 @@ class Family:
     draw : how its instances are drawn; None for the problem's own `sample`.
     unit : what training divides the numbers by, so that they are of the order of one to a hundred; where arrays have
         different units, one for each of them.
+    forbids : whether it forbids pairs, by a number larger than any solution without it (`problems.permitted`).
     """
 
     summary: str
     draw: Draw | None = None
     unit: float | Mapping[str, float] = 1.0
+    forbids: bool = False
 
     def unit_of(self, array: str) -> float:
         """Return the unit of an array."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..kernels import Noise
 
 HUGE = 1_000_000
-"""The processing time of a pair that no sensible schedule uses; below 10,000 jobs none has to."""
+"""The processing time that forbids a pair: below 10,000 jobs no schedule without it is as long."""
 
 _SPEEDS = 1024
 """Different speeds of a machine."""
@@ -79,6 +79,8 @@ SCHEDULE_FAMILIES: dict[str, Family] = {
     "machine-correlated": Family("a base 1–100 of every machine plus 1–20 for each pair", _machine_correlated),
     "speeds": Family("work 100–1000 over a speed from 1 to e², each pair up to 20 % off", _speeds, 10.0),
     "heavy-tailed": Family("log-normal, median 20, σ = 1.2: a few pairs far longer than the rest", _heavy_tailed),
-    "forbidden": Family(f"1–100 on about a third of the machines, {HUGE:,} on the others", _forbidden),
+    "forbidden": Family(
+        f"1–100 on about a third of the machines; the others are forbidden, by {HUGE:,}", _forbidden, forbids=True
+    ),
 }
 """By name; the draw of each is uniform where nothing else is said."""

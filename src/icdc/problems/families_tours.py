@@ -19,6 +19,8 @@ _GRID = 40
 """Stacks along each side of a crane's yard."""
 _FAR = 10**9
 """Longer than any way through a network of roads, and small enough to be added to another in 32 bits."""
+FORBIDDEN = 10**9
+"""The distance that forbids a step: up to 1,000 cities no tour without it is as long."""
 _SLOW = 3 * SIDE
 """A step of the slow way along all crossings."""
 _CLOSED_TOGETHER = 2**18
@@ -61,9 +63,7 @@ def _roads(size: tuple[int, ...], noise: Noise) -> dict[str, Tensor]:
     both_ways = near & (noise.integers(3, crossings, crossings) != 0)
     streets = torch.where(near | both_ways.transpose(1, 2), straight, _FAR)
     # a slow way along all crossings keeps every one of them reachable
-    order = (noise.integers(2**30, crossings) * crossings + index).argsort(1)
-    after = torch.zeros_like(order).scatter_(1, order, order.roll(-1, 1))
-    slow = torch.zeros_like(near).scatter_(2, after[..., None], True)
+    slow = _around(crossings, noise)
     streets = torch.where(slow, streets.clamp_max(_SLOW), streets).masked_fill_(own, 0)
     return _matrix(closed(streets.int())[:, :cities, :cities])
 
@@ -82,6 +82,29 @@ def _clustered(size: tuple[int, ...], noise: Noise) -> dict[str, Tensor]:
     home = centres.gather(1, noise.integers(groups, cities)[..., None].expand(-1, -1, 2))
     spread = looked_up(_spread_table(), noise.integers(NORMAL_STEPS, cities, 2))
     return _matrix(_longer(_straight(home + spread), 150_000, noise))
+
+
+def _forbidden(size: tuple[int, ...], noise: Noise) -> dict[str, Tensor]:
+    """Random distances closed by shortest ways, of which 3 in 10 are forbidden, but none of a hidden tour."""
+    import torch
+
+    (cities,) = size
+    random = noise.integers(SIDE, cities, cities)
+    own = torch.eye(cities, dtype=torch.bool, device=random.device)
+    ways = closed(random.masked_fill(own, 0).int()).long()
+    return _matrix(torch.where(_around(cities, noise) | (noise.integers(10, cities, cities) >= 3), ways, FORBIDDEN))
+
+
+def _around(cities: int, noise: Noise) -> Tensor:
+    """Return the steps of one random tour through all cities, (N, n, n) bool."""
+    import torch
+
+    number = noise.integers(2**30, cities)
+    # ties by index, so that every device finds the same order
+    order = (number * cities + torch.arange(cities, device=number.device)).argsort(1)
+    after = torch.zeros_like(order).scatter_(1, order, order.roll(-1, 1))
+    steps = torch.zeros(*order.shape, cities, dtype=torch.bool, device=number.device)
+    return steps.scatter_(2, after[..., None], True)
 
 
 def closed(distances: Tensor) -> Tensor:
@@ -133,5 +156,8 @@ TOUR_FAMILIES: dict[str, Family] = {
     "roads": Family("shortest ways along a sparse network of streets, a third one-way", _roads, SIDE),
     "crane": Family("from a delivery to the next pick-up on a grid of 40 × 40: many ties", _crane, _GRID),
     "clustered": Family("a few clusters in a square, every direction up to 15 % longer", _clustered, SIDE),
+    "forbidden": Family(
+        f"as tmat, but 3 of 10 steps are forbidden, by {FORBIDDEN:,}; there always is a tour", _forbidden, SIDE, True
+    ),
 }
 """By name."""

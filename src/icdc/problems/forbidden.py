@@ -15,6 +15,7 @@ from ..errors import InputError, visible
 from .contract import Arrays, Problem
 from .instance import Instance
 from .matrices import LARGEST_INTEGER, LARGEST_REAL
+from .repair import tour_with_fewest
 
 _HUGE = 9999
 """The smallest number that files use in place of a forbidden pair."""
@@ -49,6 +50,26 @@ def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_
         raise InputError("the numbers are too large for an instance with forbidden pairs; use a larger unit")
     wide = np.int64 if isinstance(highest, int) else np.float64
     return {name: np.where(forbidden, wide(number), matrix.astype(wide))}
+
+
+def batch_with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_]) -> Arrays:
+    """Return the same for a batch of instances, leading axis count, with forbidden pairs (count, rows, columns).
+
+    Instances that forbid nothing keep their numbers.
+    """
+    made = []
+    for number, mask in enumerate(forbidden):
+        one = {name: array[number] for name, array in arrays.items()}
+        made.append(with_stand_ins(problem, one, mask) if mask.any() else one)
+    return {name: np.stack([one[name] for one in made]) for name in arrays}
+
+
+def uses_forbidden(forbidden: NDArray[np.bool_], choice: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which choices (count, rows) use a pair that is forbidden (count, rows, columns); (count,)."""
+    columns = forbidden.shape[2]
+    inside = (choice >= 0) & (choice < columns)
+    used = np.take_along_axis(forbidden, np.clip(choice, 0, columns - 1)[:, :, None], 2)[:, :, 0]
+    return np.asarray((used & inside).any(1))
 
 
 def ceiling(matrix: NDArray[Any], forbidden: NDArray[np.bool_]) -> int | float:
@@ -102,6 +123,16 @@ def why_impossible(instance: Instance) -> str | None:
     for column in np.flatnonzero(~permitted.any(0)):
         return f"{_named(instance.columns, int(column), problem.column_words[0])} cannot be reached from any other"
     return _no_matching(instance, permitted) or _no_way(instance, permitted)
+
+
+def why_nothing_was_found(instance: Instance) -> str:
+    """Say why no permitted solution of an instance was found: because there is none, where that can be shown."""
+    if (reason := why_impossible(instance)) is not None:
+        return reason
+    forbidden = instance.forbidden
+    if forbidden is not None and instance.problem.structure == "tour" and tour_with_fewest(forbidden)[1]:
+        return "every tour takes a forbidden step"
+    return "every solution that was found uses a forbidden pair"
 
 
 def _no_matching(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:

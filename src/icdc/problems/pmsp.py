@@ -25,6 +25,7 @@ from .contract import (
 from .families_schedules import SCHEDULE_FAMILIES
 from .instance import Instance
 from .matrices import checked_matrix, reject_negative
+from .permitted import neutral, permitted_mean, permitted_pairs
 from .priced import SCHEDULE_CHANNELS, schedule_candidates, schedule_channels
 from .rules import OneColumnPerRow
 from .starts import Starts, decode_around
@@ -42,6 +43,10 @@ _VARIETY = 0.1
 """Temperature of starting schedules after the first, in units of what a job costs at balancing prices."""
 _SHARE_OF_LOADS, _VARIETY_BY_LOADS = 0.01, 0.5
 """Where jobs see the loads so far: that unit's share that counts as one average job more, and the temperature in it."""
+
+
+_NOWHERE = 1e3
+"""The time of a forbidden pair, in mean times, where jobs spread over machines: no share of any job gets there."""
 
 
 class Pmsp(Problem):
@@ -101,20 +106,25 @@ class Pmsp(Problem):
         """
         if self.structure != "makespan":  # a subclass with another cost, or with schedules that it refuses
             return super().construct(instances, count)
-        durations = instances["durations"]
-        prices, bound = kernels.schedule_prices(durations)
-        priced = durations * prices[:, None]
+        durations, permitted = instances["durations"], permitted_pairs(instances["durations"])
+        prices, bound = kernels.schedule_prices(durations, permitted)
+        priced = (durations * prices[:, None]).masked_fill(~permitted, torch.inf)
         least = priced.amin(2)
         scores, unit = least[..., None] - priced, least.mean(1)[:, None, None]
         free = decode_around(self.rule, scores, unit, count - count // 2, "rule", _VARIETY)
         by_loads = decode_around(
-            self.rule, scores, _SHARE_OF_LOADS * unit, count // 2, "loads", _VARIETY_BY_LOADS, durations
-        )
+            self.rule, scores, _SHARE_OF_LOADS * unit, count // 2, "loads", _VARIETY_BY_LOADS,
+            neutral(durations, permitted),
+        )  # fmt: skip
         choice = self.improve(instances, torch.cat([free, by_loads], 1), rounds=durations.shape[1])
         return Starts(choice, least, prices, bound)
 
     def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
         return ((choice >= 0) & (choice < instances["durations"].shape[2])).all(-1)
+
+    def permitted(self, instances: Instances) -> Tensor | None:
+        """Return the pairs that are in some schedule worth having; see `permitted_pairs`."""
+        return permitted_pairs(instances["durations"]) if self.structure == "makespan" else self.mask(instances)
 
     def density(self, size: Size) -> float:
         return 1.0 / size[1]
@@ -182,16 +192,21 @@ class Pmsp(Problem):
         return figure
 
     def features(self, instances: Instances) -> Features:
-        """P, P above its row's minimum and mean, and balanced fractional assignments at two temperatures."""
-        durations = instances["durations"].float()
-        mean = durations.mean((1, 2), keepdim=True)
+        """P, P above its row's minimum and mean, and balanced fractional assignments at two temperatures.
+
+        Forbidden pairs look somewhat longer than all others, and no job is spread over them.
+        """
+        permitted = permitted_pairs(instances["durations"])
+        durations = neutral(instances["durations"], permitted).float()
+        mean = permitted_mean(durations, permitted, (1, 2))
         scaled = durations / mean.clamp_min(torch.finfo(torch.float32).tiny)
+        chosen = scaled.masked_fill(~permitted, _NOWHERE)
         channels = [
             scaled - 1.0,
             scaled - scaled.amin(2, keepdim=True),
-            scaled - scaled.mean(2, keepdim=True),
-            balanced_assignment(scaled, 0.2).clamp_min(-12.0) / 4.0,
-            balanced_assignment(scaled, 0.06).clamp_min(-12.0) / 4.0,
+            scaled - permitted_mean(scaled, permitted, 2),
+            balanced_assignment(chosen, 0.2).clamp_min(-12.0) / 4.0,
+            balanced_assignment(chosen, 0.06).clamp_min(-12.0) / 4.0,
         ]
         return Features(torch.stack(channels, -1))
 

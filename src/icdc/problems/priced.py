@@ -3,7 +3,7 @@
 A job among fifty machines runs on one of its fastest, a step of a tour is among a city's shortest: divided by the mean
 of the whole matrix all of them are zero. So everything here is measured against dual prices (`kernels.schedule_prices`
 and `kernels.tour_prices`): what a choice gives away beyond the best priced one of its row, in units of what a row costs
-in a balanced solution.
+in a balanced solution. Forbidden pairs are infinitely far from being chosen, and so at the limits of all channels.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..later import kernels, torch
 from .candidates import Candidates, best_candidates
+from .permitted import neutral, permitted_mean, permitted_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +50,14 @@ def schedule_candidates(durations: Tensor, count: int) -> tuple[Tensor, Candidat
 
 def _schedule_planes(durations: Tensor) -> tuple[Tensor, Iterator[Tensor]]:
     """Return what pairs give away, and the channels one by one: all (batch, jobs, machines), float64."""
-    times = durations.double()
+    permitted = permitted_pairs(durations)
+    prices, bound = kernels.schedule_prices(durations.double(), permitted, PRICE_ROUNDS)
+    times = durations.double().masked_fill(~permitted, torch.inf)
     jobs, machines = times.shape[1:]
-    prices, bound = kernels.schedule_prices(times, rounds=PRICE_ROUNDS)
     bound = bound[:, None, None].clamp_min(_TINY)
     unit = bound * machines / jobs
     prices = prices[:, None] * machines  # one on average
-    priced = times * prices
+    priced = times * prices.clamp_min(_TINY)  # so that what is forbidden stays so at any price
     excess = (priced - priced.amin(2, keepdim=True)) / unit
 
     def planes() -> Iterator[Tensor]:
@@ -95,11 +97,12 @@ def tour_candidates(distances: Tensor, count: int) -> tuple[Tensor, Candidates]:
 def _tour_planes(distances: Tensor) -> tuple[Tensor, Iterator[Tensor]]:
     """Return the excess of steps, infinite on the diagonal, and the channels one by one: all (batch, n, n), float64."""
     diagonal = torch.eye(distances.shape[1], dtype=torch.bool, device=distances.device)
-    steps = _without_additive_part(distances.double(), diagonal)
-    prices = kernels.tour_prices(steps, rounds=PRICE_ROUNDS)
+    permitted = permitted_pairs(distances, tour=True)
+    steps = _without_additive_part(neutral(distances, permitted).double(), diagonal)
+    prices = kernels.tour_prices(steps, permitted, PRICE_ROUNDS)
     excess = (steps - prices.leaving[:, :, None] - prices.entering[:, None]).clamp_min(0.0)
-    unit = _unit_of(excess, diagonal)
-    excess = (excess / unit).masked_fill(diagonal, torch.inf)
+    excess = excess.masked_fill(~permitted, torch.inf)
+    excess = (excess / _unit_of(excess, diagonal)).masked_fill(diagonal, torch.inf)
 
     def planes() -> Iterator[Tensor]:
         flat = excess.clamp_max(LARGEST), excess.clamp_max(FARTHEST).mul(4.0).log1p() / 2.0
@@ -134,8 +137,9 @@ def _without_additive_part(steps: Tensor, diagonal: Tensor) -> Tensor:
 def _unit_of(excess: Tensor, diagonal: Tensor) -> Tensor:
     """Return the mean excess of the few best steps out of cities, (batch, 1, 1); where all tie, of all steps."""
     size = excess.shape[1]
-    near = excess.masked_fill(diagonal, torch.inf).topk(min(5, size - 1), 2, largest=False).values.mean((1, 2))
-    mean = excess.masked_fill(diagonal, 0.0).sum((1, 2)) / (size * (size - 1))
+    near = excess.masked_fill(diagonal, torch.inf).topk(min(5, size - 1), 2, largest=False).values
+    near = permitted_mean(near, near.isfinite(), (1, 2))[:, 0, 0]
+    mean = excess.masked_fill(diagonal | excess.isinf(), 0.0).sum((1, 2)) / (size * (size - 1))
     return torch.maximum(near, 0.01 * mean).clamp_min(_TINY)[:, None, None]
 
 

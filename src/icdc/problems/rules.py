@@ -39,7 +39,8 @@ class Rule(ABC):
     """How a feasible solution is built from a matrix of scores, row by row.
 
     Shapes: N solutions at once, `scores` (N, rows, columns), `mask` (N, rows, columns) bool or None (pairs
-    the instance itself permits), `first` (N,) the row that decides first where the rule leaves that open.
+    the instance itself permits), `first` (N,) the row that decides first where the rule leaves that open. Where a rule
+    leaves no permitted pair to choose, it may allow others: they are taken last.
 
     decodes : solutions to decode from one matrix where nobody says how many; more where they cost little.
     """
@@ -77,6 +78,7 @@ class Rule(ABC):
         """Decide in the rule's own order, the best-scored allowed column each time; choice (N, rows)."""
         count, rows, columns = scores.shape
         state = self.start((count, rows, columns), first, mask)
+        scores = scores if mask is None else kernels.barred(scores, mask)
         choice = torch.zeros(count, rows, dtype=torch.long, device=scores.device)
         for _ in range(rows):
             row = self.next_row(state)
@@ -91,6 +93,7 @@ class Rule(ABC):
         count, rows, columns = scores.shape
         first = torch.zeros(count, dtype=torch.long, device=scores.device)
         state = self.start((count, rows, columns), first, mask)
+        scores = scores if mask is None else kernels.barred(scores, mask)
         choice = torch.zeros(count, rows, dtype=torch.long, device=scores.device)
         for _ in range(rows):
             pair = scores.masked_fill(~self.allowed(state), kernels.NEVER).flatten(1).argmax(-1)
@@ -105,9 +108,11 @@ class Rule(ABC):
     ) -> Tensor:  # fmt: skip
         """Decide by log-odds plus noise, `decodes` times in a row for each matrix (N, rows, columns).
 
-        In either order; for `first` (N · decodes,) and `mask` (N · decodes, rows, columns), choice (N · decodes, rows).
+        In either order; for `first` (N · decodes,) and `mask` (N, rows, columns), or one for as many matrices in a row
+        as there are to each, choice (N · decodes, rows).
         """
         scores = kernels.noisy_scores(log_odds, noise, decodes)
+        mask = None if mask is None else kernels.spread_over(mask, len(scores))
         return self.by_confidence(scores, mask) if by_confidence else self.follow(scores, first, mask)
 
     def decode_candidates(
@@ -115,7 +120,8 @@ class Rule(ABC):
     ) -> Tensor:
         """Decide by scores (N, rows, k) of candidates while there are any to decide for, then by least excess.
 
-        In either order; for `first` (N,) and `mask` (N, rows, columns), choice (N, rows).
+        In either order; for `first` (N,) and `mask` (N, rows, columns), choice (N, rows). Candidates that are not
+        permitted come after permitted columns that are none.
         """
         return self.decode(candidates.scores(scores), first, mask, None, by_confidence)
 
@@ -188,7 +194,7 @@ class OneColumnPerRow(Rule):
         by_confidence: bool = False, decodes: int = 1,
     ) -> Tensor:  # fmt: skip
         if mask is not None:
-            return super().decode(log_odds, first, mask, noise, by_confidence, decodes)
+            log_odds = log_odds.masked_fill(~kernels.spread_over(mask, len(log_odds)), kernels.NEVER)
         return kernels.pick_columns(log_odds, noise, decodes)
 
     def by_loads(
@@ -209,9 +215,8 @@ class HamiltonianCycle(Rule):
     """The columns chosen by the rows form one cycle through all items (successors on a tour).
 
     The state keeps the paths built so far by their ends. In the rule's own order the tour is followed from
-    `first`. A mask that leaves some city without a permitted successor cannot be honoured by any greedy rule:
-    a city with no permitted successor left may go anywhere, and the problem's own feasibility check has the
-    last word.
+    `first`. No greedy rule can honour every mask: a city with no permitted successor left may go anywhere, after all
+    that can be decided as the mask says, and the problem's own feasibility check, or its cost, has the last word.
     """
 
     def start(self, shape: tuple[int, int, int], first: Tensor, mask: Tensor | None) -> State:
@@ -260,21 +265,16 @@ class HamiltonianCycle(Rule):
         }
 
     def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
-        if mask is not None:
-            return super().follow(scores, first, mask)
-        return kernels.follow_tours(scores, first)
+        return kernels.follow_tours(_barred(scores, mask), first)
 
     def by_confidence(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        if mask is not None:
-            return super().by_confidence(scores, mask)
-        return kernels.join_tours(scores)
+        return kernels.join_tours(_barred(scores, mask))
 
     def decode(
         self, log_odds: Tensor, first: Tensor, mask: Tensor | None, noise: kernels.GumbelNoise | None,
         by_confidence: bool = False, decodes: int = 1,
     ) -> Tensor:  # fmt: skip
-        if mask is not None:
-            return super().decode(log_odds, first, mask, noise, by_confidence, decodes)
+        log_odds = _barred(log_odds, mask)
         if by_confidence:
             return kernels.join_tours(log_odds, noise, decodes)
         return kernels.follow_tours(log_odds, first, noise, decodes)
@@ -287,14 +287,20 @@ class HamiltonianCycle(Rule):
         return kernels.join_candidates(scores, candidates.index, candidates.known_excess())
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
-        if mask is not None:
-            return super().allowed_along(choice, columns, first, mask)
         turn = positions(choice, first)
         # a row may enter every city visited after it; the last row must return to the first
         later = turn[:, None, :] > turn[:, :, None]
         last = turn == columns - 1
         home = torch.zeros_like(turn, dtype=torch.bool).scatter(1, first[:, None], True)
-        return later | (last[:, :, None] & home[:, None, :])
+        pairs = later | (last[:, :, None] & home[:, None, :])
+        if mask is None:
+            return pairs
+        permitted = pairs & kernels.spread_over(mask, len(pairs))
+        return torch.where(permitted.any(2, keepdim=True), permitted, pairs)
+
+
+def _barred(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return scores if mask is None else kernels.barred(scores, mask)
 
 
 def positions(successor: Tensor, first: Tensor) -> Tensor:

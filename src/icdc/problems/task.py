@@ -6,6 +6,7 @@ from torch import Tensor
 from ..errors import UsageError
 from .candidates import Candidates
 from .contract import Instances, Problem, one_hot
+from .permitted import neutral
 
 
 class Task:
@@ -18,6 +19,7 @@ class Task:
     only_feasible : give solutions that fail the problem's own test an infinite cost, so that they never win.
         Rules make none, except where a mask leaves them no way out.
     candidates : the columns of each row that the network looks at, where it does not look at all of them.
+    masked : whether instances may have forbidden pairs; None has them looked at, once, on the host.
 
     width : entries of a row of the matrices that the process works on: all columns, or the candidates.
     density : q̄, the share of ones in these matrices.
@@ -29,6 +31,7 @@ class Task:
         instances: Instances,
         only_feasible: bool = False,
         candidates: Candidates | None = None,
+        masked: bool | None = None,
     ) -> None:
         size = problem.size(instances)
         self.problem, self.instances, self.candidates = problem, instances, candidates
@@ -39,6 +42,10 @@ class Task:
         self.batch = len(next(iter(instances.values())))
         self._mask = problem.mask(instances)
         self._check = only_feasible and self._mask is not None
+        if masked is not False:
+            self._mask = problem.permitted(instances)
+        if masked is None and self._mask is not None and bool(self._mask.all()):
+            self._mask = None
 
     def cost(self, choice: Tensor) -> Tensor:
         """Return costs (B, K) of choices (B · K, rows), instance-major."""
@@ -62,15 +69,18 @@ class Task:
         return one_hot(choice, self.columns) if self.candidates is None else self.candidates.mark(choice)
 
     def mask(self, samples: int) -> Tensor | None:
-        """Return the permitted pairs for `samples` solutions of every instance."""
+        """Return the permitted pairs for `samples` solutions of every instance; None where all are."""
         return None if self._mask is None else self._mask.repeat_interleave(samples, 0)
 
     def times(self) -> Tensor:
-        """Return what a row adds to the load of each column, (B, rows, columns), for decoding by loads."""
+        """Return what a row adds to the load of each column, (B, rows, columns), for decoding by loads.
+
+        Where a pair is forbidden, something above all others.
+        """
         times = self.problem.times(self.instances) if self.problem.structure == "makespan" else None
         if times is None:
             raise UsageError(
                 f'{self.problem.name} cannot be decoded in the order "loads": that is for schedules, problems of the '
                 'structure "makespan" whose `times` says what a row adds to the load of a column'
             )
-        return times
+        return times if self._mask is None else neutral(times, self._mask)

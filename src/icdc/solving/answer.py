@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..errors import visible
 from ..problems.contract import Problem
-from ..problems.forbidden import why_impossible
+from ..problems.forbidden import why_nothing_was_found
 from ..problems.instance import Instance
 from ..problems.restating import changes, cost, in_words
 from ..problems.text import counted, number, wrapped
@@ -106,7 +106,7 @@ class Answer:
             return None
         if self.cause is not None or self.instance.forbidden is None:
             return self.cause
-        return why_impossible(self.instance) or "every solution that was found uses a forbidden pair"
+        return why_nothing_was_found(self.instance)
 
     @property
     def solution(self) -> list[int]:

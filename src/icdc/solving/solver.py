@@ -2,7 +2,8 @@
 
 A solver of one's own subclasses `Solver`, says what it can do in `abilities`, and implements `refusal` and `search`.
 `Solver.solve` does the rest for all of them alike: it refuses what cannot be answered, checks and costs every solution
-once, exactly, keeps a given start where nothing better was found, and says what is proven.
+once, exactly, does without forbidden pairs where it can (`problems.repair`), keeps a given start where nothing better
+was found, and says what is proven.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from .. import options
 from ..errors import InputError, UsageError
 from ..problems.contract import Arrays, Problem, Size
+from ..problems.repair import without_forbidden
 from .first import first_choice
 from .verify import Verdict, judge, meets, verdicts
 
@@ -282,7 +284,7 @@ class Solver(ABC):
 
     def _checked(self, request: Request, found: Found) -> Results:
         """Check and cost what was found, exactly; keep the start where it is better."""
-        choice = self._choice_of(request, found)
+        choice = with_permitted_pairs(request, self._choice_of(request, found))
         found_by = list(found.found_by or [self.name] * len(choice))
         feasible, cost = judge(request.problem, request.arrays, choice)
         if request.start is not None:
@@ -320,6 +322,20 @@ class Solver(ABC):
                 words = f"'{name}' of shape {np.shape(value)}"
                 raise UsageError(f"the solver '{self.name}' returned {words}, where {wanted[:1]} is needed")
         return choice.astype(np.int64, copy=False)
+
+
+def with_permitted_pairs(request: Request, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return choices (count, rows), changed where a solver ended with forbidden pairs, as far as that helps.
+
+    Who decides step by step may be left without a permitted pair; who searches may not have found a way out.
+    """
+    structure, costs = request.problem.structure, request.problem.cost_matrix(request.arrays)
+    if structure is None or costs is None:
+        return choice
+    sound = judge(request.problem, request.arrays, choice)[0]
+    choice = choice.copy()
+    choice[sound] = without_forbidden(structure, costs[sound], choice[sound])
+    return choice
 
 
 def at_once(

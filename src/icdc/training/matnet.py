@@ -95,7 +95,7 @@ class MatNetSteps(SizeSteps):
         """Sample rollouts of the instances and take one REINFORCE step."""
         model = self.weights.model
         noise = self.weights.noise(self.count)
-        task = Task(self.problem, self.instances)
+        task = Task(self.problem, self.instances, masked=self.source.forbids)
         with torch.no_grad():
             features = self.problem.features(self.instances)
         encoding = model.encode(features, noise)

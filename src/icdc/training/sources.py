@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..io.dataset import read_dataset
 from ..kernels import Noise
 from ..problems.contract import Problem, Size, to_tensors
+from ..problems.families import get_family
 from ..problems.mixing import mix, mix_on_device
 from ..problems.registry import problem_path
 
@@ -52,6 +53,11 @@ class Source(ABC):
     @abstractmethod
     def draw(self, count: int) -> Batch:
         """Return `count` instances."""
+
+    @property
+    def forbids(self) -> bool:
+        """Whether its instances may forbid pairs: those from outside may, whatever the first of them do."""
+        return True
 
 
 class Generated(Source):
@@ -95,6 +101,10 @@ class Generated(Source):
         """Give every family another share, none more than it may have."""
         self.shares = shares
         self.shares_there.copy_(torch.from_numpy(shares))
+
+    @property
+    def forbids(self) -> bool:
+        return any(get_family(self.problem, name).forbids for name in self.families)
 
     def _on_device(self, noise: Noise) -> dict[str, Tensor] | None:
         if not self.families:

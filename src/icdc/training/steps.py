@@ -232,7 +232,8 @@ class Steps(SizeSteps):
 
     def task(self, features: Features | None = None) -> Task:
         """Return the instances at hand, with the pairs that they permit and those that their features are of."""
-        return Task(self.problem, self.instances, candidates=None if features is None else features.candidates)
+        candidates = None if features is None else features.candidates
+        return Task(self.problem, self.instances, candidates=candidates, masked=self.source.forbids)
 
     def features(self) -> Features:
         """Return what the network sees of the instances at hand."""
