@@ -52,8 +52,8 @@ def verify(
             raise InputError(f"{path}: no such file")
 
     from ..io import read_instances, read_solution
+    from ..problems.asked import changes, cost, violation
     from ..problems.forbidden import forbidden_pair, pair_text
-    from ..problems.restating import changes, cost, violation
     from ..problems.wishes import posed
     from ..solving.answer import verdict_text
     from ..solving.verify import verdict_on

@@ -30,6 +30,11 @@ class Conditions:
     stay: Number | None = None
     before: tuple[int, ...] | None = None
 
+    @property
+    def busy_machines(self) -> list[int]:
+        """The machines that are busy for any time."""
+        return [machine for machine, time in enumerate(self.busy or ()) if time > 0]
+
     def as_dict(self) -> dict[str, Any]:
         """Return what is asked as it stands in an answer's JSON, without what is not."""
         found: dict[str, Any] = {}

@@ -6,9 +6,10 @@ from typing import TypeVar
 from ..errors import InputError, UsageError
 from .atsp import Atsp
 from .contract import Problem
+from .flow_shop import FlowShop
 from .navigation import Navigation
 from .pmsp import Pmsp
-from .sequencing import FlowShop, Setups
+from .setups import Setups
 
 BUILT_IN: dict[str, type[Problem]] = {problem.name: problem for problem in (Atsp, Pmsp, Navigation)}
 """Those that have models, and whose instances may be recognised as such."""

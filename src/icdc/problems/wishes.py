@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
+from .asked import in_words, violation
 from .conditions import Conditions, Number
 from .forbidden import pair_text
 from .instance import Instance, Names
 from .matrices import LARGEST_INTEGER, LARGEST_REAL
-from .restating import in_words, violation
 from .sequencing import Sequencing
 
 Item = str | int

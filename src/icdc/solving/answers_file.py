@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io.appending import LockedFile
 from ..io.solutions import choice_of
+from ..problems.asked import objective as objective_of
+from ..problems.asked import violation
 from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
-from ..problems.restating import objective as objective_of
-from ..problems.restating import violation
 from .adapting import ADAPTED
 from .answer import Answer, json_line
 from .path import Job

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..problems.asked import in_words, objective, violation
 from ..problems.contract import Arrays, Problem
 from ..problems.forbidden import highest_cost, why_impossible
 from ..problems.instance import Instance
-from ..problems.restating import Restated, in_words, objective, restate, violation, why_restated_is_impossible
+from ..problems.restating import Restated, restate, why_restated_is_impossible
 from .answer import Answer
 from .solver import Improvement, Results, SolveCallback, Solver, at_once
 from .verify import Verdict, lower_bounds, permitted
