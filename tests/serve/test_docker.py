@@ -1,5 +1,6 @@
 """The image: built and started where Docker runs, otherwise read like a careful reviewer would."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,6 +45,24 @@ def test_the_image_is_small_and_unprivileged() -> None:
     assert "HEALTHCHECK" in last
     assert "TORCH_INDEX:+--index-url" in DOCKERFILE, "an index of builds without CUDA can be given"
     assert "--no-cache-dir" in DOCKERFILE
+    extras = re.findall(r"'\.\[([\w,]+)\]'", DOCKERFILE)
+    assert [set(one.split(",")) for one in extras] == [{"serve", "search", "excel"}], "what the page reads, no more"
+
+
+def test_the_services_of_the_compose_file_are_locked_down() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    compose = yaml.safe_load(COMPOSE)
+    (service,) = compose["services"].values()
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["environment"]["ICDC_TOKEN"].startswith("${ICDC_TOKEN:?"), "it does not start without a token"
+    assert "TORCH_INDEX" in service["build"]["args"]
+    named = {volume.split(":")[0] for volume in service["volumes"]}
+    assert named == set(compose["volumes"])
+    stop = next(value for name, value in instructions() if name == "STOPSIGNAL")
+    assert stop == "SIGTERM"
+    assert int(service["stop_grace_period"].removesuffix("s")) > 5 + 10  # the grace of searches, and of connections
 
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:
@@ -71,7 +90,9 @@ def test_the_command_is_one_that_the_server_takes() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not _docker_runs(), reason="no Docker daemon can be reached")
 def test_the_image_starts_and_is_healthy() -> None:
-    subprocess.run(["docker", "build", "--tag", "icdc-test", "."], cwd=ROOT, check=True, timeout=900)
+    index = os.environ.get("TORCH_INDEX", "")
+    build = ["docker", "build", "--build-arg", f"TORCH_INDEX={index}", "--tag", "icdc-test", "."]
+    subprocess.run(build, cwd=ROOT, check=True, timeout=900)
     command = [
         "docker",
         "run",

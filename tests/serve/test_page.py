@@ -297,7 +297,7 @@ def test_a_link_holds_the_instance(visit: Callable[..., Any]) -> None:
     expect(page.locator("#subject")).to_contain_text("4 jobs")
     page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text; }")
     page.click("#share")
-    page.wait_for_function("window.copied")
+    expect(page.locator("#toast")).to_contain_text("is copied")
     link = page.evaluate("window.copied")
     other = visit("/" + link.split("/", 3)[3])
     assert other.locator("[role=rowheader]").all_inner_texts() == ["frame", "lid", "leg", "top"]

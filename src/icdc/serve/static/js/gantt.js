@@ -61,8 +61,11 @@ export class Gantt {
     }
     this.loads.forEach((text, m) => {
       text.setAttribute("class", loads[m] === makespan ? "strong halo" : "halo");
-      set(text, { x: x(loads[m]) + 7, y: this.y(m) + this.lane / 2 + 4 });
       text.textContent = number(loads[m]);
+      // beside its lane, or beyond the line of the bound where that would cross it
+      const at = x(loads[m]) + 7, line = x(bound ?? -1);
+      const crossed = line > at - 4 && line < at + 8 * text.textContent.length;
+      set(text, { x: crossed ? line + 7 : at, y: this.y(m) + this.lane / 2 + 4 });
     });
     this.root.setAttribute("aria-label", `Schedule: ${this.instance.height} jobs on ${this.instance.width} machines, the last one ends at ${number(makespan)}`);
     if (this.mini) return;
