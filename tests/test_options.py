@@ -62,6 +62,9 @@ def test_python_gets_a_sentence(given: dict[str, Any], words: str) -> None:
         (("--seed", 2**63), "--seed must be at most 9223372036854775807"),
         (("--time-limit", "nan"), "--time-limit must be more than 0 seconds, got nan"),
         (("--time-limit", "inf"), "--time-limit must be a finite number of seconds"),
+        (("--solver", "ect", "--device", "moon"), "unknown device 'moon'; choose auto, cpu or cuda"),
+        (("--solver", "ga", "--device", ""), "unknown device ''; choose auto, cpu or cuda"),
+        (("--solver", "random", "--device", "-1"), "unknown device '-1'"),
         (("--solver", "ga:iterations=x"), "option 'iterations' of solver 'ga' must be a whole number"),
     ],
 )
@@ -71,6 +74,13 @@ def test_so_does_the_command_line(icdc: Any, shop: Path, arguments: tuple[object
     assert ran.err.startswith("icdc: ")
     assert words in ran.err
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--start", "--out", "--plot", "--model"])
+def test_a_name_that_no_file_can_have_is_refused(icdc: Any, shop: Path, option: str) -> None:
+    ran = icdc("solve", shop, "--solver", "network" if option == "--model" else "ect", option, "x" * 5000 + ".csv")
+    assert ran.code in (2, 3)
+    assert "internal" not in ran.err
 
 
 def test_numbers_of_any_type_are_numbers() -> None:
@@ -148,4 +158,4 @@ def test_a_million_samples_are_as_many_as_fit(models: dict[str, Path]) -> None:
         answer = package.solve([[7, 9, 8]] * 5 + [[3, 4, 1]], solver=solver, samples=10**12, time_limit=0.3)
         assert answer.feasible
         assert 1 <= answer.samples < 10**9
-        assert answer.seconds < 1.5
+        assert answer.seconds < 10.0  # not those of a billion, however busy the machine is

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..diffusion.sampler import best_of
+from ..models.base import pick_device
 from ..problems.permitted import permitted_pairs
 from ..problems.rules import HamiltonianCycle
 from ..solving.solver import Abilities, Found, Request
@@ -87,7 +88,7 @@ class TourConstruction(ClassicalSolver):
 
     def search(self, request: Request) -> Found:
         started = time.perf_counter()
-        costs = torch.from_numpy(cost_matrices(request)).to(self.device)
+        costs = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device))
         size = costs.shape[1]
         starts = size if self.all_starts else min(request.samples, size)
         first = torch.arange(starts, device=costs.device)
@@ -190,7 +191,7 @@ class GreedySchedule(ClassicalSolver):
 
     def search(self, request: Request) -> Found:
         started = time.perf_counter()
-        durations = torch.from_numpy(cost_matrices(request)).to(self.device)
+        durations = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device))
         choice = self.schedule(durations).cpu().numpy()
         return Found(choice, time.perf_counter() - started)
 

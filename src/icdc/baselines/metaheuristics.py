@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import UsageError
 from ..kernels import Noise
+from ..models.base import pick_device
 from ..solving.solver import Abilities, Found, Request
 from .heuristics import shortest_job_first
 from .support import ClassicalSolver, Incumbents, Share, cost_matrices, instance_keys, sample_noise
@@ -71,8 +72,8 @@ class PopulationSearch(ClassicalSolver):
 
     def search(self, request: Request) -> Found:
         started = time.perf_counter()
-        durations = torch.from_numpy(cost_matrices(request)).to(self.device).double()
-        keys = instance_keys(durations.cpu().numpy(), request.seed).to(self.device)
+        durations = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device)).double()
+        keys = instance_keys(durations.cpu().numpy(), request.seed).to(pick_device(self.device))
         count, jobs, _ = durations.shape
         genes = _GENES_IN_CACHE if durations.device.type == "cpu" else _GENES_ON_DEVICE
         together = max(1, min(request.samples, genes // (self.individuals * jobs)))  # samples of an instance

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..kernels import Noise
+from ..models.base import pick_device
 from ..problems.contract import Problem, to_tensors
 from ..problems.task import Task
 from ..solving.solver import Abilities, Found, Request, Solver
@@ -31,10 +32,10 @@ class RandomSolver(Solver):
     def search(self, request: Request) -> Found:
         started = time.perf_counter()
         problem = request.problem
-        instances = to_tensors(request.arrays, self.device)
+        instances = to_tensors(request.arrays, pick_device(self.device))
         rows, columns = request.shape
         content = torch.cat([instances[name].flatten(1).cpu() for name in problem.arrays], 1)
-        keys = instance_keys(content.numpy(), request.seed).to(self.device)
+        keys = instance_keys(content.numpy(), request.seed).to(pick_device(self.device))
         mask = Task(problem, instances).mask(1)
         best, made = Incumbents(request), request.samples
         together = max(1, min(request.samples, _CELLS // (rows * columns)))  # samples of an instance

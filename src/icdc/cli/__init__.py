@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ..errors import IcdcError, on_command_line, visible
+from ..errors import IcdcError, InputError, on_command_line, visible
 from ..search.compiled import BACKGROUND, SEARCH, compiling
 from .check_problem import check_problem
 from .evaluate import evaluate
@@ -88,19 +88,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             _say(interrupts.word)
             return interrupts.exit_code
+        except OSError as error:
+            if error.filename is None or os.environ.get("ICDC_DEBUG"):
+                return _unexpected(error)
+            _say(f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror})")
+            return InputError.exit_code
         except Exception as error:
             if isinstance(error, MemoryError) or NO_MEMORY.search(f"{type(error).__name__} {error}"):
                 _say("there is not enough memory for this; try fewer or smaller instances, samples or batches")
                 return 1
-            if os.environ.get("ICDC_DEBUG"):
-                traceback.print_exc()
-            else:
-                reason = " ".join(str(error).split())
-                _say(f"internal error: {type(error).__name__}: {reason} (ICDC_DEBUG=1 shows where)")
-            return 1
+            return _unexpected(error)
         if code == INTERRUPTED:  # what typer makes of every KeyboardInterrupt
             code = interrupts.exit_code
         return _flushed(code if isinstance(code, int) else 0)
+
+
+def _unexpected(error: Exception) -> int:
+    """Say that something went wrong that should not have, on request with all there is to know."""
+    if os.environ.get("ICDC_DEBUG"):
+        traceback.print_exc()
+    else:
+        reason = " ".join(str(error).split())
+        _say(f"internal error: {type(error).__name__}: {reason} (ICDC_DEBUG=1 shows where)")
+    return 1
 
 
 def _usage(error: Any) -> int:
