@@ -94,7 +94,7 @@ def train_all(jobs: Sequence[str], options: argparse.Namespace) -> int:
     if options.resume:
         for job in jobs:
             unpack(options.resume, options.state, job)
-    with sharing_a_gpu(options.state):
+    with contextlib.nullcontext() if options.no_mps else sharing_a_gpu(options.state):
         running = {job: _start(job, options) for job in jobs}
         while any(process.poll() is None for process in running.values()) and time.time() < end:
             time.sleep(min(1.0, max(0.05, end - time.time())))
@@ -241,6 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", type=Path, help="folder with packed states, which replace those in --state")
     parser.add_argument("--set", action="append", default=[], metavar="[JOB:]KEY=VALUE", help="change a setting")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--no-mps", action="store_true", help="let processes take turns on the GPU")
     parser.add_argument("--references", action="store_true", help="make what validation compares with, and end")
     parser.add_argument("--into", type=Path, default=SHIPPED, help="the file of references")
     parser.add_argument("--run", default="", help=argparse.SUPPRESS)

@@ -115,14 +115,16 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         self.mixture.spend(self.now, self.steps[self.now].work if self.config.rounds else seconds)
 
     def validated(self, number: int, before: float, now: float, last: bool) -> dict[str, Any]:
-        """Validate every so many seconds, or rounds, and in the end; let shares follow the gaps."""
+        """Validate every so many seconds, or rounds, and in the end, what takes part; let shares follow the gaps."""
         every = self.config.validation.every
         if not every:
             return {}
         due = number % every < 1 if self.config.rounds else now // every > before // every
         if not (due or last):
             return {}
-        gaps = self.validation.gaps(self.weights.average)
+        taking_part = self.mixture.open(self._fraction(number, now))
+        sizes = [size for size, there in zip(self.mixture.sizes, taking_part, strict=True) if there]
+        gaps = self.validation.gaps(self.weights.average, sizes)
         gaps = {size: {f: self.ranks.agree(gap, self.device) for f, gap in own.items()} for size, own in gaps.items()}
         if self.config.mixture.most > 1:
             self.mixture.move(gaps)

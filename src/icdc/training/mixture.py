@@ -59,7 +59,7 @@ class Mixture:
     def open(self, fraction: float) -> NDArray[np.bool_]:
         """Tell which sizes take part when `fraction` of the run is done: the smallest first, in the end all."""
         until = self.config.curriculum
-        share = 1.0 if until <= 0 else min(1.0, fraction / until)
+        share = min(1.0, fraction / until) if until else 1.0
         first = self.config.first_share * len(self.sizes)
         count = max(1, math.ceil(first + share * (len(self.sizes) - first) - 1e-9))
         return np.asarray(self._order < count)
