@@ -33,7 +33,7 @@ from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.dataset import Dataset
 from icdc.io.files import write_atomically
 from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import models_folder, path_of, write_index
+from icdc.models.catalogue import models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.familiarity import ranges
 from icdc.problems.contract import Problem, Size
@@ -257,12 +257,12 @@ def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, A
     if not found:
         return []
     home, improving = entries(found)
-    model.card |= {
+    measured = {
         "home": home,
         "improving": improving,
         "measured": {"seconds": asked.seconds, "instances": asked.count, "seed": SEED, "device": kind},
     }
-    model.save(path)
+    write_card(path, {**model.card, **measured})
     if path.parent == models_folder():
         write_index()
     return rows_of(measuring, found, improving)
