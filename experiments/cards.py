@@ -260,7 +260,13 @@ def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, A
     measured = {
         "home": home,
         "improving": improving,
-        "measured": {"seconds": asked.seconds, "instances": asked.count, "seed": SEED, "device": kind},
+        "measured": {
+            "seconds": asked.seconds,
+            "instances": asked.count,
+            "seed": SEED,
+            "device": kind,
+            "shared": asked.shared,
+        },
     }
     write_card(path, {**model.card, **measured})
     if path.parent == models_folder():
@@ -277,6 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", default="", help="with commas, such as 20,50 or 20x4,50x5; by default what suits")
     parser.add_argument("--minutes", type=float, default=1e6, help="for all models together")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--shared", default="", help="what else the machine did, for the card")
     parser.add_argument("--store", type=Path, default=Path("runs/cards.jsonl"), help="what was measured so far")
     parser.add_argument("--table", type=Path, default=ROOT / "docs" / "results" / "cards.csv")
     asked = parser.parse_args(arguments)
