@@ -33,7 +33,7 @@ from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.dataset import Dataset
 from icdc.io.files import write_atomically
 from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import models_folder, path_of, write_index
+from icdc.models.catalogue import models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.familiarity import ranges
 from icdc.problems.contract import Problem, Size
@@ -257,12 +257,18 @@ def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, A
     if not found:
         return []
     home, improving = entries(found)
-    model.card |= {
+    measured = {
         "home": home,
         "improving": improving,
-        "measured": {"seconds": asked.seconds, "instances": asked.count, "seed": SEED, "device": kind},
+        "measured": {
+            "seconds": asked.seconds,
+            "instances": asked.count,
+            "seed": SEED,
+            "device": kind,
+            "shared": asked.shared,
+        },
     }
-    model.save(path)
+    write_card(path, {**model.card, **measured})
     if path.parent == models_folder():
         write_index()
     return rows_of(measuring, found, improving)
@@ -277,6 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", default="", help="with commas, such as 20,50 or 20x4,50x5; by default what suits")
     parser.add_argument("--minutes", type=float, default=1e6, help="for all models together")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--shared", default="", help="what else the machine did, for the card")
     parser.add_argument("--store", type=Path, default=Path("runs/cards.jsonl"), help="what was measured so far")
     parser.add_argument("--table", type=Path, default=ROOT / "docs" / "results" / "cards.csv")
     asked = parser.parse_args(arguments)

@@ -101,7 +101,8 @@ def _home(card: Mapping[str, Any]) -> str:
     chosen = {tuple(entry["size"]): entry["options"] for entry in card.get("improving", [])}
     words = [f"{chosen[size]['improve_rounds']} changes, {chosen[size]['steps']} passes" for size in sizes]
     about = card["measured"]
-    where = "one core of a busy CPU" if about["device"] == "cpu" else "one GPU"
+    where = "on a CPU" if about["device"] == "cpu" else "on a GPU"
+    where += f" shared with {about['shared']}" if about.get("shared") else ""
     said = (
         f"\n\n{about['seconds']:g} s an instance, {about['instances']} instances of each family and size, {where}:\n\n"
     )

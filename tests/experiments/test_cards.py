@@ -8,6 +8,7 @@ import pytest
 
 from experiments import cards
 from icdc.io.dataset import Dataset
+from icdc.models.base import digest_of
 from icdc.models.catalogue import card_of
 from icdc.problems.pmsp import Pmsp
 
@@ -63,13 +64,14 @@ def test_the_command_measures_once_and_goes_on(
     families = {name: Pmsp.families[name] for name in ("paper", "job-correlated")}
     monkeypatch.setattr(Pmsp, "families", families)
     model = save(tmp_path / "m.safetensors", "pmsp", [[6, 3]])
-    before = model.read_bytes()
+    before, digest = model.read_bytes(), digest_of(model)
     asked = [str(model), "--seconds", "0.05", "--count", "2", "--sizes", "6x3", "--device", "cpu",
              "--store", str(tmp_path / "s.jsonl"), "--table", str(tmp_path / "t.csv")]  # fmt: skip
     assert cards.main([*asked, "--minutes", "0"]) == 0
     assert model.read_bytes() == before  # no time, no card
     assert cards.main(asked) == 0
     card = card_of(model)
+    assert digest_of(model) == digest
     assert [(one["family"], one["size"]) for one in card["home"]] == [("paper", [6, 3]), ("job-correlated", [6, 3])]
     assert card["improving"][0]["options"].keys() == {"improve_rounds", "steps"}
     assert card["sizes"] == [[6, 3]]

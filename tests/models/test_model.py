@@ -347,3 +347,22 @@ def test_choosing_a_model_opens_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_that_ships_no_more_says_what_to_take() -> None:
     with pytest.raises(UsageError, match="'atsp-20' does not ship any more; 'atsp' knows its sizes"):
         load("atsp-20")
+
+
+def test_another_card_leaves_everything_else(tmp_path: Path) -> None:
+    """Also the text of a configuration that was written before some of today's settings."""
+    path = tmp_path / "m.safetensors"
+    network = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
+    Model(Pmsp(), ModelConfig(network=network), card={"sizes": [[6, 3]]}).save(path)
+    with safe_open(path, framework="pt") as file:
+        old = {**file.metadata(), "config": file.metadata()["config"].replace('"priced": false, ', "")}
+        weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    assert '"priced"' not in old["config"]
+    save_file(weights, path, metadata=old)
+    digest = digest_of(path)
+    model_module.write_card(path, {"sizes": [[6, 3]], "home": []})
+    assert digest_of(path) == digest
+    assert card_of(path)["home"] == []
+    with pytest.raises(InputError, match="'home' of its card must be a list"):
+        model_module.write_card(path, {"home": 3})
+    assert card_of(path)["home"] == []

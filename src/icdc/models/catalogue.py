@@ -67,6 +67,15 @@ def write_index() -> None:
     write_atomically(models_folder() / INDEX, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def write_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Replace the card in a model file; weights and configuration stay as they are, to the last bit."""
+    from safetensors.torch import save
+
+    checked_card(json.loads(json.dumps(card)), str(path))
+    metadata, weights = read_file(path, weights=True)
+    write_atomically(path, save(weights, metadata={**metadata, "card": json.dumps(card, sort_keys=True)}))
+
+
 def advised(card: Mapping[str, Any], size: Size, samples: int) -> dict[str, Any]:
     """Return what a card advises for a size and a number of samples; see `Model.advice`."""
     known = card.get("sizes", [])
