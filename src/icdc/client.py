@@ -227,7 +227,7 @@ def _document(instance: Instance, words: Words) -> dict[str, Any]:
     """Return an instance and the words of a request as the server reads them."""
     unknown = [word for word in words if word not in Words.__annotations__]
     if unknown:
-        raise TypeError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
+        raise UsageError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
     said: dict[str, Any] = {word: value for word, value in words.items() if value is not None}
     if "start" in said:
         said["start"] = [int(item) for item in said["start"]]  # also from an array
