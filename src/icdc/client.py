@@ -238,7 +238,7 @@ def _said(words: Words) -> dict[str, Any]:
     """Return the words of a request as JSON holds them; pairs as lists, since their items may be numbers."""
     unknown = [word for word in words if word not in Words.__annotations__]
     if unknown:
-        raise TypeError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
+        raise UsageError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
     said: dict[str, Any] = {word: value for word, value in words.items() if value is not None}
     if "start" in said:
         said["start"] = [int(item) for item in said["start"]]  # also from an array

@@ -239,6 +239,8 @@ def test_the_client_returns_the_answers_of_icdc_solve(running_server: RunningSer
     # what is wrong is said by the same errors as here
     with pytest.raises(icdc.UsageError, match="unknown solver 'nobody'"):
         client.solve(matrix, solver="nobody")
+    with pytest.raises(icdc.UsageError, match="unknown option 'colour'; choose from model, solver"):
+        client.solve(matrix, colour="red")  # type: ignore[call-arg]
     with pytest.raises(icdc.UsageError, match="a server's address looks like"):
         icdc.Client("127.0.0.1:8000")
     with pytest.raises(ServerError, match="cannot be reached"):
