@@ -49,7 +49,7 @@ kills: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.kills --count $(or $(COUNT),50)
 
 limits: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/limits.py $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.limits $(if $(QUICK),--quick,--out docs/results/limits.csv --page docs/command-line.md)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

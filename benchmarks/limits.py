@@ -1,9 +1,9 @@
 """Do limits hold at every size? Seconds over the time limit and peak memory of whole commands, without a GPU.
 
-    python benchmarks/limits.py                                    # 20 … 2000 cities, 20×4 … 2000×100, limits 1 and 5
-    python benchmarks/limits.py --quick                            # three sizes, limit 1
-    python benchmarks/limits.py --solver lkh --solver cpsat        # other solvers than the default
-    python benchmarks/limits.py --out docs/results/limits.csv      # writes the rows too
+    python -m benchmarks.limits                                    # 20 … 2000 cities, 20×4 … 2000×100, limits 1 and 5
+    python -m benchmarks.limits --quick                            # three sizes, limit 1
+    python -m benchmarks.limits --solver lkh --solver cpsat        # other solvers than the default
+    python -m benchmarks.limits --out docs/results/limits.csv --page docs/command-line.md     # writes them, too
 
 `over` is what solving took more than the limit, `start` is the rest of the command: imports, reading and writing. A row
 whose solver says that it cannot take the size has its words instead. Two cores; where the load that is printed first is
@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.markdown import between_marks, table
 from icdc.io.files import write_atomically
 from icdc.problems.registry import get_problem
 
@@ -71,11 +72,13 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=10**9, help="only sizes of at most so many matrix entries")
     parser.add_argument("--quick", action="store_true", help="three sizes of each problem")
     parser.add_argument("--out", type=Path, help="a CSV file to write")
+    parser.add_argument("--page", type=Path, help="a page with the marks 'limits', such as docs/command-line.md")
     options = parser.parse_args()
     sizes = QUICK if options.quick else {"atsp": TOURS, "pmsp": SHOPS}
     limits = options.limit or ([1.0] if options.quick else [1.0, 5.0])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-    print(f"{CORES} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", *COLUMNS, flush=True)
+    machine = f"{CORES} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before it began"
+    print(machine, *COLUMNS, flush=True)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for problem in [options.problem] if options.problem else list(sizes):
@@ -89,6 +92,9 @@ def main() -> None:
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows([COLUMNS, *rows])
         write_atomically(options.out, buffer.getvalue(), make_folder=True)
+    if options.page is not None:
+        text = f"{table(COLUMNS, rows)}\n\n{machine}."
+        write_atomically(options.page, between_marks(options.page.read_text("utf-8"), "limits", text))
     if any(row[3] != "–" and float(row[3]) > 1.0 for row in rows):
         sys.exit(1)
 

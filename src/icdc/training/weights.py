@@ -3,6 +3,7 @@
 Nothing here depends on the size of instances or on the kind of network.
 """
 
+import atexit
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -59,7 +60,14 @@ def join_processes(device: torch.device) -> Ranks:
         return Ranks()
     if not dist.is_initialized():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        atexit.register(_leave_processes)
     return Ranks(dist.get_rank(), world)
+
+
+def _leave_processes() -> None:
+    """End the threads that talk to other processes: an interpreter that ends under them may abort."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 class Weights(Generic[ModelT]):
