@@ -493,6 +493,60 @@ class ReadsItsSearch(Pmsp):
         return super().improve(instances, choice, rounds) if bool(self.cost(instances, choice).any()) else choice
 
 
+class LeavesOutTheBest(Pmsp):
+    """Permits every job only the machine where it takes longest."""
+
+    def permitted(self, instances: Instances) -> Tensor:
+        times = instances["durations"]
+        return times == times.amax(2, keepdim=True)
+
+
+class LeavesOutNothing(Pmsp):
+    """Takes stand-ins for numbers like any others."""
+
+    def permitted(self, instances: Instances) -> Tensor:
+        return torch.ones_like(instances["durations"], dtype=torch.bool)
+
+
+class _Masked(Pmsp):
+    def mask(self, instances: Instances) -> Tensor:
+        mask = torch.ones_like(instances["durations"], dtype=torch.bool)
+        mask[:, 0, 0] = False
+        return mask
+
+    def feasible(self, instances: Instances, choice: Tensor) -> Tensor:
+        return super().feasible(instances, choice) & (choice[..., 0] != 0)
+
+
+class PermitsAll(_Masked):
+    """Forgets its mask."""
+
+    def permitted(self, instances: Instances) -> None:
+        return None
+
+
+class PermitsMore(_Masked):
+    """Permits what its mask forbids."""
+
+    def permitted(self, instances: Instances) -> Tensor:
+        return torch.ones_like(instances["durations"], dtype=torch.bool)
+
+
+class PermitsInNumbers(Pmsp):
+    """Ones and zeros."""
+
+    def permitted(self, instances: Instances) -> Tensor:
+        return torch.ones_like(instances["durations"], dtype=torch.long)
+
+
+class MeasuresStandIns(Pmsp):
+    """Takes the mean of the longest times for a bound, which holds as long as no number stands for something else."""
+
+    def lower_bound(self, arrays: Arrays) -> NDArray[np.float64]:
+        times = np.asarray(arrays["durations"], dtype=np.float64)
+        return np.where(times.max((1, 2)) > 20, times.max((1, 2)), super().lower_bound(arrays))
+
+
 @pytest.mark.parametrize(
     ("problem", "check", "words"),
     [
@@ -557,6 +611,12 @@ class ReadsItsSearch(Pmsp):
         (NoMatrix(), "cost_matrix and structure", "needs a cost_matrix"),
         (MatrixOnItsSide(), "cost_matrix and structure", "shape (3, 3, 5)"),
         (Speechless(), "an answer can be", "not a phrase"),
+        (LeavesOutTheBest(), "forbidden pairs", "no best solution is left"),
+        (LeavesOutNothing(), "forbidden pairs", "does not say which pairs an instance forbids"),
+        (PermitsAll(), "forbidden pairs", "permitted says that all pairs are, mask that some are not"),
+        (PermitsMore(), "forbidden pairs", "has a pair that the mask forbids"),
+        (PermitsInNumbers(), "forbidden pairs", "permitted returns torch.int64"),
+        (MeasuresStandIns(), "forbidden pairs", "above its best permitted solution"),
         (OneLongText(), "an answer can be", "not a list of lines"),
         (CannotDraw(), "an answer can be", "no paper"),
         (WordsOfAnArray(), "an answer can be", "'durations' is an array and the word"),

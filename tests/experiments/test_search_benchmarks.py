@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import against_cpsat, references, runs, search_table
+from benchmarks import against_cpsat, masked, references, runs, search_table
 from benchmarks.families import SCHEDULES, TOURS, distances_of, durations_of
 from benchmarks.pinned import groups_of_cores
 from benchmarks.references import Attempt, Known, Outcome, efforts, opened
@@ -18,6 +18,7 @@ from icdc.errors import UsageError
 from icdc.io import standard, standard_sets
 from icdc.io.dataset import SeededSample, fingerprint
 from icdc.io.standard import FAMILY_SETS, STANDARD_SETS, StandardSet, write_references
+from icdc.problems.forbidden import why_impossible
 from icdc.problems.registry import get_problem
 from icdc.solving.solver import Found, Request, Solver
 
@@ -317,3 +318,33 @@ def test_wins_ties_and_losses(tmp_path: Path) -> None:
     assert len(planned) == 2 * 3 * 2
     assert planned[0] == Run(against_cpsat.RIVAL, against_cpsat.SETS[0], 0, 0, (300.0,))
     assert planned[1] == Run("search", against_cpsat.SETS[0], 0, 0, (10.0,))
+
+
+def test_masked_instances_beside_plain_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same numbers with and without forbidden pairs, a line each, and a table that tells whether they are near."""
+    plain, some = (masked.instance_of(masked.Case("pmsp", (6, 3), share, 1)) for share in (0.0, 0.3))
+    assert plain.forbidden is None
+    assert some.forbidden is not None
+    assert some.forbidden.any()
+    assert not some.forbidden.all(1).any()
+    kept = ~some.forbidden
+    assert np.array_equal(plain.arrays["durations"][kept], some.arrays["durations"][kept])
+    tour = masked.instance_of(masked.Case("atsp", (8,), 0.6, 2))
+    assert why_impossible(tour) is None
+    row = masked.measured("search", masked.Case("atsp", (8,), 0.3, 0), 0.5, 0.5)
+    assert row["proven"]
+    assert row["cost"] == row["reference"]
+    rows = [
+        {name: str(value) for name, value in {**row, "forbidden": share, "cost": cost, "reference": 100.0}.items()}
+        for share, cost in ((0.0, 101.0), (0.0, 101.0), (0.3, 102.0), (0.3, 101.5), (0.5, 103.0), (0.5, 103.0))
+    ]
+    near, far = masked.as_markdown(rows).splitlines()[2:]
+    assert near.startswith("| atsp 8 | 30 % | 1.00 ± 0.000 | 2 of 2 | 1.75 ±")
+    assert near.endswith("| yes | " + near.rsplit("| ", 1)[1])
+    assert "| no |" in far
+    assert masked.within([0.0], [0.004])
+    assert not masked.within([0.0], [0.01])
+    assert masked.as_markdown([]) == "Not measured yet."
+    assert masked.main(["--minutes", "0", "--out", str(tmp_path / "none.csv")]) == 0
+    assert masked.main(["--sizes", "7x7", "--minutes", "0"]) == 2
+    assert "no such size" in capsys.readouterr().err

