@@ -31,7 +31,7 @@ def test_instances_of_a_family(icdc: Any, tmp_path: Path, problem: str, family: 
     ("arguments", "words"),
     [
         (("pmsp", "--family", "crane", "--size", "5x2"), "has no family 'crane'; choose one of paper"),
-        (("navigation", "--family", "tmat", "--size", "5"), "it has none"),
+        (("flow-shop", "--family", "tmat", "--size", "5x2"), "it has none"),
         (("atsp-10", "--family", "tmat"), "leave out --family"),
         (("atsp-10", "--size", "10"), "leave out --size"),
         (("atsp", "--family", "crane"), "--size is needed"),

@@ -10,6 +10,7 @@ from experiments import cards
 from icdc.io.dataset import Dataset
 from icdc.models.base import digest_of
 from icdc.models.catalogue import card_of
+from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 
 
@@ -49,7 +50,7 @@ def test_a_card_has_the_setting_that_is_best_over_all_families_of_a_size() -> No
     rounds, steps = cards.SETTINGS[1]
     assert improving[0] == {"size": [6, 3], "options": {"improve_rounds": rounds, "steps": steps}}
     assert improving[1]["options"]["improve_rounds"] == cards.SETTINGS[0][0]  # equal ones: the first
-    assert set(home[0]["numbers"]) == {"ties", "spread", "by_rows", "by_columns"}
+    assert set(home[0]["numbers"]) == {"ties", "spread", "by_rows", "by_columns", "forbidden"}
 
 
 def costs_name(name: str) -> str:
@@ -86,7 +87,10 @@ def test_the_command_measures_once_and_goes_on(
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 5  # rows of the first one are kept
 
 
-def test_a_problem_without_families_keeps_its_card(save: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_problem_without_families_keeps_its_card(
+    save: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(Navigation, "families", {})
     model = save(tmp_path / "m.safetensors", "navigation", [[6]])
     before = model.read_bytes()
     assert cards.main([str(model), "--device", "cpu", "--store", str(tmp_path / "s.jsonl")]) == 0

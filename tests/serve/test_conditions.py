@@ -89,7 +89,7 @@ def test_the_client_asks_what_icdc_solve_asks(running_server: RunningServer) -> 
         assert (here.objective, here.cost, here.changes) == (there.objective, there.cost, there.changes)
         assert there.instance.solution(there.choice) == there.solution
         assert there.optimal == here.optimal
-    with pytest.raises(UsageError, match="unknown option 'weight'; a request may say"):
+    with pytest.raises(UsageError, match="unknown option 'weight'; choose from"):
         client.solve(schedule, weight=3)
     with pytest.raises(InputError, match="'first': instance has no city 'z'"):
         client.solve(tour, problem="atsp", first="z")
