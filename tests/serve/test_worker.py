@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from icdc.baselines.random import RandomSolver
 from icdc.errors import UsageError
 from icdc.problems import get_problem
 from icdc.problems.instance import Instance
@@ -155,15 +156,14 @@ def test_every_gpu_gets_a_worker_of_its_own(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
 
 
-def test_batches_go_to_the_device_of_their_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
+class OnDevice(RandomSolver):
+    """A solver that says where it was put, and does nothing."""
 
-    def make(spec: str, **options: Any) -> Any:
-        asked.update(options)
-        raise UsageError("enough")
+    def __init__(self, device: str = "cpu") -> None:
+        raise UsageError(f"on {device}")
 
-    monkeypatch.setattr("icdc.solving.registry.make_solver", make)
+
+def test_batches_go_to_the_device_of_their_worker() -> None:
     for device in (Device("cuda", "3"), Device("cpu")):
-        with pytest.raises(UsageError, match="enough"):
-            solve_batch([Order(instance([[4, 2], [3, 3]]), "network")], None, device)
-        assert asked["device"] == device.kind
+        with pytest.raises(UsageError, match=f"on {device.kind}"):
+            solve_batch([Order(instance([[4, 2], [3, 3]]), f"{__name__}:OnDevice")], None, device)

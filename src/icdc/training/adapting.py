@@ -180,7 +180,8 @@ class _Adaptation:
             raise _Skip("it was told to end")
 
     def _heard(self, improvement: Any) -> bool:
-        self.finished |= self.callback is not None and bool(self.callback(improvement))
+        if not self.finished:  # threads of the solver may have found more before they hear that it has ended
+            self.finished = self.callback is not None and bool(self.callback(improvement))
         return self.finished
 
     def _take(self, places: NDArray[np.int64], found: Results, by: str | None = None) -> None:
