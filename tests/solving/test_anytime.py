@@ -279,14 +279,16 @@ sys.exit(code)
 """
 
 
-@pytest.mark.parametrize(("name", "values"), [("atsp", (20,)), ("pmsp", (20, 4))])
-def test_the_command_proves_small_instances_without_torch(tmp_path: Path, name: str, values: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("name", "values", "options"), [("atsp", (20,), []), ("pmsp", (20, 4), ["--device", "cpu"])])
+def test_the_command_proves_small_instances_without_torch(
+    tmp_path: Path, name: str, values: tuple[int, ...], options: list[str]
+) -> None:
     problem = icdc.get_problem(name)
     (matrix,) = problem.sample(1, values, np.random.default_rng(1)).values()
     file = tmp_path / "instance.csv"
     np.savetxt(file, matrix[0], fmt="%d", delimiter=",")
     ran = subprocess.run(
-        [sys.executable, "-c", COMMAND, "solve", str(file), "--problem", name],
+        [sys.executable, "-c", COMMAND, "solve", str(file), "--problem", name, *options],
         capture_output=True,
         text=True,
         check=True,

@@ -13,7 +13,7 @@ network cannot help in time, there is the classical part alone, and torch is not
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -73,11 +73,12 @@ class AnytimeSolver(Solver):
     name: ClassVar[str] = "icdc"
     abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, bound=True, trace=True, adapt=True)
     default_samples: ClassVar[int] = 8
+    quick_options: ClassVar[Mapping[str, Any]] = {"device": str}
 
     def __init__(self, model: Any = None, **options: Any) -> None:
         self.model, self.network_options = model, options
         self.device = options.get("device", "auto")
-        if options:
+        if options.keys() - self.quick_options.keys():
             self.network()  # refuses values that make no sense now, not with the first instance
 
     def network(self) -> "DiffusionSolver":
@@ -124,10 +125,10 @@ class AnytimeSolver(Solver):
     def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         self._refuse(problem)
         if problem.structure is not None:
-            if self.device != "auto":  # a device that is not there is said now, though it may never be needed
+            if (wanted := device or self.device) not in ("auto", "cpu"):
                 from ..models.base import pick_device
 
-                pick_device(device or self.device)
+                pick_device(wanted)  # one that is not there is said now, though it may never be needed
             return self  # weights are read when they are needed
         return type(self)(self.network().prepared(problem, size, device).model, **self.network_options)
 

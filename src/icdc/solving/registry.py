@@ -2,6 +2,7 @@
 
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ def make_solver(spec: str, **options: Any) -> Solver:
     cls = solver_class(spec)
     if not rest and not options:
         return cls()  # some solvers would import much only to list their options
-    known = cls.options()
+    known = cls.quick_options if not rest and options.keys() <= cls.quick_options.keys() else cls.options()
     written = {key: kind for key, kind in known.items() if key not in PYTHON_ONLY}
     for part in filter(None, rest.split(",")):
         key, equals, text = part.partition("=")
@@ -104,7 +105,7 @@ def _split(spec: str) -> tuple[str, str]:
     return f"{name}:{cls}", options
 
 
-def _reject_unknown(name: str, key: str, known: dict[str, Any]) -> None:
+def _reject_unknown(name: str, key: str, known: Mapping[str, Any]) -> None:
     if key not in known:
         valid = f"choose from {', '.join(known)}" if known else "it has none"
         raise UsageError(f"solver '{name}' has no option '{key}'; {valid}")

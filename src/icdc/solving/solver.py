@@ -9,7 +9,7 @@ was found, and says what is proven.
 import hashlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
@@ -190,11 +190,13 @@ class Solver(ABC):
     name : the word for it on the command line and in answers.
     abilities : what it can make use of.
     default_samples : tries of an instance where nobody says how many.
+    quick_options : options, each with its type, that are understood without importing what lists all of them.
     """
 
     name: ClassVar[str]
     abilities: ClassVar[Abilities] = Abilities()
     default_samples: ClassVar[int] = 1
+    quick_options: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def refusal(self, problem: Problem) -> str | None:
