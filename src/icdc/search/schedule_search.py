@@ -14,7 +14,7 @@ from .schedule_mip import restricted_mip
 from .schedule_prices import Prices, price_below
 from .schedule_tables import load_tables, read_schedule
 from .schedule_tabu import Tabu
-from .schedules import Choice, construct, follow, improve, iterate, makespan, numbers
+from .schedules import Choice, construct, follow, greedy, improve, iterate, makespan, numbers
 from .side_by_side import run_all
 
 CELLS = 2**22
@@ -72,8 +72,13 @@ class ScheduleSearch:
         self._tried: tuple[float, int] | None = None  # the makespan and the width of the last integer program
 
     def construct(self, effort: Effort) -> None:
-        """Round the linear program, go down to a local optimum, from the given start as well; price places."""
+        """Round the linear program, go down to a local optimum, from the given start as well; price places.
+
+        Where tables over loads are small, they are filled before anything is priced: that ends it.
+        """
         until = effort.deadline
+        if self._settled(until):
+            return
         starts = construct(self.durations, self.allowed, seconds=effort.share(FIRST).seconds)
         self.prices: Prices = starts.prices
         self._ranked = starts.prices.given  # prices of time alone tell better which pairs are in good schedules
@@ -96,8 +101,8 @@ class ScheduleSearch:
         def left(share: float) -> float:
             return share * max(0.0, until - time.perf_counter()) if timed else np.inf
 
-        self._price_places(time.perf_counter() + left(0.5))
         self._fill_tables(time.perf_counter() + left(0.5))
+        self._price_places(time.perf_counter() + left(0.5))
         fast = not brief and (fast_here() if timed else available())
         work = self.durations.size * float(self.best.cost) * (1 if fast else PLAIN)
         if not self.proven and not self._filled and work <= (KNAPSACKS if timed else FEWER_KNAPSACKS):
@@ -190,16 +195,36 @@ class ScheduleSearch:
         # searches begin where the new prices lead to, even if that is a little longer than the best
         self.prices, self._first, self._searches = prices, starts.choices[0], []
 
-    def _fill_tables(self, deadline: float) -> None:
-        """Try all combinations of loads, where they are few."""
+    def _settled(self, deadline: float) -> bool:
+        """Tell whether a schedule is best, by tables below the makespan of a plain greedy one."""
+        if self.allowed is None:
+            longest = np.argsort(-self.durations.min(1), kind="stable")
+            self._take(greedy(self.durations, np.zeros(self.durations.shape), longest, 0.0), "construction")
+            self._fill_tables(deadline)
+        return self.proven
+
+    @property
+    def _table_limit(self) -> int | None:
+        """The makespan in units of all durations, where tables of all combinations of loads below it are small."""
         best = self.best
         if best is None or self.allowed is not None or not np.issubdtype(self.durations.dtype, np.integer):
-            return
-        unit = max(1, int(np.gcd.reduce(self.durations, axis=None)))
-        times, limit = self.durations // unit, int(best.cost) // unit
-        jobs, machines = times.shape
+            return None
+        jobs, machines = self.durations.shape
+        limit = int(best.cost) // self._unit
         if limit < 1 or machines > 8 or jobs * float(limit) ** (machines - 1) > CELLS:
+            return None
+        return limit
+
+    @property
+    def _unit(self) -> int:
+        return max(1, int(np.gcd.reduce(self.durations, axis=None)))
+
+    def _fill_tables(self, deadline: float) -> None:
+        """Try all combinations of loads, where they are few."""
+        best, limit = self.best, self._table_limit
+        if best is None or limit is None:
             return
+        times = self.durations // self._unit
         tables = load_tables(times, limit, deadline)
         if tables is not None:
             choice = read_schedule(times, tables, limit)

@@ -40,7 +40,8 @@ def try_out(tour: bool, kind: type[np.int64] | type[np.float64]) -> None:
     if tour:
         trial: InstanceSearch = TourSearch(rng.integers(1, 100, (50, 50)).astype(kind), 0)
     else:
-        trial = ScheduleSearch(rng.integers(1, 100, (12, 4)).astype(kind), 0)
+        # times so long that no table over loads ends it before anything compiled is called
+        trial = ScheduleSearch(rng.integers(1, 1000, (12, 4)).astype(kind), 0)
     trial.construct(Effort())
     if trial.best is not None:
         trial.take_up(trial.best.choice, "search", Effort(None, 10))
