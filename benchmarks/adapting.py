@@ -32,7 +32,8 @@ from icdc.problems.families import sample_family
 from icdc.problems.instance import Instance
 from icdc.problems.registry import get_problem
 from icdc.solving.adapting import Adapt
-from icdc.solving.path import Observer, solve_instances
+from icdc.solving.jobs import Observer
+from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
 
 ROOT = Path(__file__).parents[1]

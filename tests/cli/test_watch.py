@@ -8,7 +8,7 @@ from icdc.cli.watch import Watch
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Improvement
-from icdc.solving.path import Job, Plan
+from icdc.solving.jobs import Job, Plan
 from icdc.solving.registry import make_solver
 
 

@@ -17,7 +17,8 @@ from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.wishes import NO_WISHES, Wishes, posed
-from icdc.solving.path import Observer, solve_instances
+from icdc.solving.jobs import Observer
+from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
 
 NAMES = ("a", "b", "c", "d")

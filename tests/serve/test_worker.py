@@ -16,7 +16,7 @@ from icdc.serve import pool
 from icdc.serve.orders import Order
 from icdc.serve.telling import Teller
 from icdc.serve.worker import Batch, Device, Message, _is_importing, _Worker, run, solve_batch
-from icdc.solving.path import Job, Plan
+from icdc.solving.jobs import Job, Plan
 from icdc.solving.solver import Improvement
 
 

@@ -14,7 +14,8 @@ from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Abilities, Found, Request, Solver, adapting, path
 from icdc.solving.adapting import Adapt, Adapted, Adapter
-from icdc.solving.path import Observer, solve_instances
+from icdc.solving.jobs import Observer
+from icdc.solving.path import solve_instances
 
 
 def shop(jobs: int, machines: int, name: str = "x") -> Instance:

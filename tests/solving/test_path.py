@@ -1,4 +1,4 @@
-"""Jobs: what can be stacked is, integers stay integers, answers come in order."""
+"""Answers come in order, in their time, and none is lost."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.problems.atsp import Atsp
 from icdc.problems.contract import Problem
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Found, Improvement, Request, Solver
 from icdc.solving.answers_file import AnswersFile
-from icdc.solving.path import Observer, alike, in_order, plan_jobs, solve_instances, stacked
-from icdc.solving.registry import make_solver
+from icdc.solving.jobs import Observer
+from icdc.solving.path import in_order, solve_instances
 
 
 def shop(jobs: int, machines: int, kind: type = np.int64, name: str = "x") -> Instance:
@@ -44,30 +43,6 @@ class Recording(Solver):
         self.asked.append(request)
         self.clock.now += 1.0
         return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 1.0, interrupted=self.interrupted)
-
-
-def test_only_one_problem_shape_and_kind_goes_together() -> None:
-    tour = Instance("x", Atsp(), {"distances": np.ones((3, 3), dtype=np.int64)})
-    instances = [shop(3, 3), tour, shop(3, 3, np.float64), shop(3, 2), shop(3, 3, np.uint8), tour]
-    assert alike(instances) == [[0, 4], [1, 5], [2], [3]]
-    together = stacked([instances[0], instances[4]])["durations"]
-    assert (together.dtype, together.shape) == (np.int64, (2, 3, 3))
-
-
-def test_jobs_are_as_large_as_the_solver_says() -> None:
-    class Small(type(make_solver("ect"))):  # type: ignore[misc]
-        def together(self, *_: Any) -> int:
-            return 2
-
-    starts = [np.array([place, 0]) for place in range(5)]
-    jobs = plan_jobs([shop(2, 2)] * 5, Small(), None, 7, starts, Observer())
-    assert [job.places for job in jobs] == [[0, 1], [2, 3], [4]]
-    assert [job.start.tolist() for job in jobs if job.start is not None] == [
-        [[0, 0], [1, 0]],
-        [[2, 0], [3, 0]],
-        [[4, 0]],
-    ]
-    assert {(job.plan.samples, job.plan.seed) for job in jobs} == {(1, 7)}
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.data())

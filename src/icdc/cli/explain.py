@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ..errors import IcdcError
 
 if TYPE_CHECKING:
-    from ..solving.path import Job
+    from ..solving.jobs import Job
 
 
 @dataclass(frozen=True)

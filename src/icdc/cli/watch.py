@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import visible
-from ..solving.path import Job, Observer
+from ..solving.jobs import Job, Observer
 from ..solving.solver import Improvement
 from .explain import Asked, explained
 

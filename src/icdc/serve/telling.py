@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.instance import Instance
-from ..solving.path import Job, Observer
+from ..solving.jobs import Job, Observer
 from ..solving.solver import Improvement
 from .worker import Batch, Message
 

@@ -242,7 +242,7 @@ def warm_up(device: Device) -> None:
     from ..errors import IcdcError
     from ..problems.instance import Instance
     from ..problems.registry import BUILT_IN
-    from ..solving.path import Observer
+    from ..solving.jobs import Observer
     from .orders import Order
 
     began = time.perf_counter()

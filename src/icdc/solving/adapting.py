@@ -19,7 +19,7 @@ from ..problems.contract import Arrays, Problem
 from ..problems.forbidden import why_impossible
 from ..problems.registry import import_class
 from .beside import IMPORTING
-from .path import Job, Known, Observer, back, stacked
+from .jobs import Job, Known, Observer, back, stacked
 from .solver import Improvement, SolveCallback, Solver
 
 ADAPTER = "icdc.training.adapting:InstanceTraining"

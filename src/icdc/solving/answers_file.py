@@ -19,7 +19,7 @@ from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
 from .adapting import ADAPTED
 from .answer import Answer, json_line
-from .path import Job
+from .jobs import Job
 from .verify import Verdict, judge
 
 Line = dict[str, Any]

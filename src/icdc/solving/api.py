@@ -25,7 +25,8 @@ from ..problems.registry import get_problem, problem_of_file
 from ..problems.wishes import Item, Wishes, posed
 from .adapting import Adapt, check_adapt
 from .answer import Answer
-from .path import Observer, solve_instances
+from .jobs import Observer
+from .path import solve_instances
 from .registry import make_solver
 from .solver import Improvement, SolveCallback, Solver
 

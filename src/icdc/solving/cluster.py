@@ -15,7 +15,8 @@ from .. import __version__
 from ..errors import IcdcError, MissingExtraError, UsageError
 from ..problems.instance import Instance
 from .answer import Answer
-from .path import Job, Observer, Plan, do
+from .jobs import Job, Observer, Plan
+from .path import do
 from .solver import Solver
 
 RETRIES = 20
