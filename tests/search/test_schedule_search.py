@@ -87,6 +87,17 @@ def test_tables_find_and_prove_the_optimum() -> None:
         assert parts.best.found_by == "exact"
 
 
+def test_few_loads_are_settled_before_anything_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icdc.search.schedule_search.construct", None)
+    for seed in range(5):
+        durations, _ = instance(seed, True, jobs=7, machines=3)
+        parts = ScheduleSearch(durations, seed)
+        parts.construct(Effort())
+        assert parts.best is not None
+        assert parts.best.proven
+        assert parts.best.cost == optimum(durations, None)
+
+
 def test_a_proposal_is_searched_on_from_and_a_start_is_kept() -> None:
     rng = np.random.default_rng(0)
     durations = rng.integers(1, 101, (60, 1)) + rng.integers(1, 21, (60, 10))
