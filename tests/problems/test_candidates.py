@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from icdc import kernels
 from icdc.kernels import Noise
 from icdc.problems.atsp import Atsp
 from icdc.problems.candidates import Candidates, best_candidates
@@ -206,3 +207,24 @@ def test_a_task_knows_the_shape_of_its_matrices() -> None:
     assert torch.equal(usual.marked(tour), one_hot(tour, 7))
     assert few.candidates is not None
     assert torch.equal(few.marked(tour), few.candidates.of(one_hot(tour, 7)))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_masked_tours_are_joined_from_candidates_like_from_all_pairs(share: float) -> None:
+    """Forbidden candidates come last, after permitted pairs that are no candidates."""
+    generator = torch.Generator().manual_seed(int(10 * share))
+    size, batch, samples, rule = 12, 20, 3, Atsp().rule
+    excess = torch.rand(batch, size, size, generator=generator)
+    permitted = torch.rand(batch, size, size, generator=generator) >= share
+    candidates = best_candidates(excess, 4)  # by an excess that does not know what is forbidden
+    scores = torch.randn(batch * samples, size, 4, generator=generator)
+    first = torch.zeros(batch * samples, dtype=torch.int64)
+    found = rule.decode_candidates(scores, candidates, first, permitted, True)
+    plain = rule.decode(candidates.scores(scores), first, permitted, None, True)
+    assert Atsp().feasible({"distances": torch.zeros(1, size, size)}, found[None]).all()
+    taken = kernels.spread_over(permitted, len(found)).gather(2, found[..., None]).squeeze(2)
+    sound = taken.all(1)
+    assert torch.equal(found[sound], plain[sound])  # where it ends without a forbidden pair, no order differs
+    assert sound.float().mean() > 0.2
+    unmasked = rule.decode_candidates(scores, candidates, first, None, True)
+    assert not torch.equal(unmasked, found)

@@ -30,6 +30,7 @@ from .prices import SchedulePrices, TourPrices, schedule_prices, tour_prices
 from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, random_bits, root_key, uniform
 from .schedule_descent import improve_schedules
 from .solutions import (
+    BARRED,
     NEVER,
     barred,
     column_totals,
@@ -45,6 +46,7 @@ from .solutions import (
 from .tour_descent import improve_tours
 
 __all__ = [
+    "BARRED",
     "NEVER",
     "GumbelNoise",
     "Noise",

@@ -282,9 +282,18 @@ class HamiltonianCycle(Rule):
     def decode_candidates(
         self, scores: Tensor, candidates: Candidates, first: Tensor, mask: Tensor | None, by_confidence: bool = False
     ) -> Tensor:
-        if mask is not None or not by_confidence:
+        if not by_confidence:
             return super().decode_candidates(scores, candidates, first, mask, by_confidence)
-        return kernels.join_candidates(scores, candidates.index, candidates.known_excess())
+        if mask is not None and len(mask) > len(candidates.index):
+            candidates = candidates.repeat(len(mask) // len(candidates.index))
+        index, excess = candidates.index, candidates.known_excess()
+        if mask is not None:
+            # a forbidden candidate becomes a step from a city to itself, which no tour takes; it is left for the last
+            permitted = kernels.spread_over(mask, len(index))
+            city = torch.arange(index.shape[1], device=index.device)[:, None]
+            index = torch.where(permitted.gather(2, index), index, city)
+            excess = torch.where(permitted, excess, excess + kernels.BARRED)
+        return kernels.join_candidates(scores, index, excess)
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         turn = positions(choice, first)
