@@ -39,6 +39,7 @@ def test_gzip_is_unpacked_up_to_what_the_cells_can_need() -> None:
         (b"\x1f\x8b" + bytes(40), "damaged"),
         (gzip.compress(gzip.compress(CSV)), "holds another gzip file"),
     ],
+    ids=["short", "long", "damaged", "twice"],  # the bytes hold the time of day, and processes must agree on names
 )
 def test_gzip_that_is_not_whole(content: bytes, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
