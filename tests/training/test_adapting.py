@@ -190,7 +190,7 @@ def test_a_callback_ends_it() -> None:
     assert len(heard) == 1
     assert heard[0].places == (0,)
     assert not answer.interrupted
-    assert answer.objective == heard[0].cost[0]
+    assert answer.objective <= heard[0].cost[0]  # another thread may have found more before it heard of the end
     assert answer.found_by == "network"
 
 

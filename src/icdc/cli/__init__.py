@@ -25,7 +25,7 @@ from .evaluate import evaluate
 from .finetune import finetune
 from .generate import generate
 from .info import info, models
-from .interrupts import WORDS, listening
+from .interrupts import WORDS, current, listening
 from .serve import serve
 from .solve import solve
 from .train import train
@@ -136,9 +136,17 @@ def main() -> None:
             from ..search.afterwards import compile_afterwards
 
             compile_afterwards()
-        sys.stderr.flush()
-        os._exit(code)
+        _end_at_once(code)
+    if current.came:
+        _end_at_once(code)  # threads of libraries that were interrupted, such as CP-SAT's, may not survive a slow end
     sys.exit(code)
+
+
+def _end_at_once(code: int) -> None:
+    """End without waiting for threads; files have been written."""
+    _flushed(code)
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _keep_freed_memory() -> None:
