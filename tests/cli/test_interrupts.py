@@ -20,14 +20,14 @@ from icdc.solving import Abilities, Found, Request, Solver
 
 TALKING = """
 import sys
-from icdc.cli import run
+from icdc.cli import main
 from icdc.solving import solver
 begin = solver.Request.__init__
 def told(self, *given, **named):
     begin(self, *given, **named)
     print("begun", file=sys.stderr, flush=True)
 solver.Request.__init__ = told
-sys.exit(run(sys.argv[1:]))
+main()
 """
 
 
