@@ -1,8 +1,12 @@
 """Attention over candidate columns: its definition by loops, and what it shares with attention over all columns."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from icdc import kernels
 from icdc.kernels import candidate_edges
@@ -150,3 +154,28 @@ def test_layouts_agree_in_narrow_precision(graded: bool) -> None:
     if graded:
         sum(part.float().sum() for part in sparse).backward()
         assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in layer.parameters())
+
+
+class WideSums(TorchFunctionMode):
+    """Sums are float32, as autocast makes them on a GPU and not on a CPU."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        found = function(*args, **(kwargs or {}))
+        return found.float() if function in (Tensor.sum, torch.sum) else found
+
+
+def test_what_is_given_in_half_precision_comes_back_so() -> None:
+    """Kernels that take the results multiply them by weights of the same precision."""
+    edges, from_rows, from_columns, candidates, mlp = drawn(2, 5, 6, 3)
+    narrow = [tensor.bfloat16() for tensor in (edges, from_rows, from_columns)]
+    weights = NormedMLP(*(tensor.bfloat16() for tensor in mlp))
+    with WideSums():
+        found = kernels.edge_attention(*narrow, HEADS, weights, candidates)
+        scores = kernels.head_scores(narrow[1], narrow[2], HEADS, candidates)
+    assert [tensor.dtype for tensor in (*found, scores)] == [torch.bfloat16] * 6

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -191,6 +192,22 @@ def test_weights_go_into_a_network_of_the_same_layout_only(file: Path) -> None:
     assert all(torch.equal(value, stored[name]) for name, value in model.network.state_dict().items())
     with pytest.raises(InputError, match="do not fit the network"):
         load_weights(Model(Pmsp(), TINY), file)
+
+
+def test_layers_of_another_shape_may_begin_anew(file: Path) -> None:
+    """Those that read other features stay as they are; all others take the weights."""
+    stored = load(file, "cpu").network.state_dict()
+    model = Model(Pmsp(), TINY)
+    before = {name: value.clone() for name, value in model.network.state_dict().items()}
+    load_weights(model, file, where_they_fit=True)
+    after = model.network.state_dict()
+    new = {name for name, value in after.items() if stored[name].shape != value.shape}
+    assert new
+    assert all(torch.equal(after[name], before[name]) for name in new)
+    assert all(torch.equal(after[name], stored[name]) for name in set(after) - new)
+    wide = Model(Atsp(), replace(TINY, network=replace(TINY.network, width=2 * TINY.network.width)))
+    with pytest.raises(InputError, match="fit less than half of the network"):
+        load_weights(wide, file, where_they_fit=True)
 
 
 def rewrite(file: Path, change: dict[str, str | None]) -> None:

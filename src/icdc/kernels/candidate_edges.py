@@ -28,13 +28,14 @@ def candidate_scores(query: Tensor, key: Tensor, heads: int) -> Tensor:
     """Return scaled dot products of rows (N, R, d) with their candidates (N, R, k, d), (N, heads, R, k)."""
     scale = (query.shape[-1] // heads) ** -0.5
     products: Tensor = (query * scale)[:, :, None] * key
-    return products.view(*key.shape[:3], heads, -1).sum(-1).permute(0, 3, 1, 2)
+    # on a GPU autocast makes sums float32, and others expect what they were given
+    return products.view(*key.shape[:3], heads, -1).sum(-1).to(key.dtype).permute(0, 3, 1, 2)
 
 
 def attend_to_candidates(logits: Tensor, values: Tensor) -> Tensor:
     """Return what rows gather from their candidates, (N, R, d): values (N, R, k, d) by logits (N, heads, R, k)."""
     weights = logits.float().softmax(-1).permute(0, 2, 3, 1).to(values.dtype)
-    return (weights[..., None] * values.view(*weights.shape, -1)).sum(2).flatten(2)
+    return (weights[..., None] * values.view(*weights.shape, -1)).sum(2).to(values.dtype).flatten(2)
 
 
 def attend_to_rows(

@@ -182,7 +182,17 @@ def _undescribed(path: Path, error: Exception) -> InputError:
     return InputError(f"{path} does not describe itself as an icdc model does: {reason}")
 
 
-def load_weights(model: TrainedModel, name: str | os.PathLike[str]) -> None:
-    """Put the weights behind a name or path into a model of the same layout, whatever problem they are from."""
+def load_weights(model: TrainedModel, name: str | os.PathLike[str], *, where_they_fit: bool = False) -> None:
+    """Put the weights behind a name or path into a model of the same layout, whatever problem they are from.
+
+    where_they_fit : layers of another shape, as those that read other features have, stay as they are.
+    """
     path = path_of(name)
-    set_weights(model.network, read_file(path, weights=True, kind=model.kind)[1], path)
+    weights = read_file(path, weights=True, kind=model.kind)[1]
+    if where_they_fit:
+        own = model.network.state_dict()
+        fitting = {name for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
+        if sum(own[name].numel() for name in fitting) < sum(tensor.numel() for tensor in own.values()) / 2:
+            raise InputError(f"the weights in {path} fit less than half of the network they are for")
+        weights = {name: weights[name] if name in fitting else tensor for name, tensor in own.items()}
+    set_weights(model.network, weights, path)

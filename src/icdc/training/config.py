@@ -45,6 +45,7 @@ class RunConfig:
     families : families of instances that share every round equally, one that is named twice with two shares; none means
         the problem's own draw.
     init : a model, shipped or a file, whose weights training begins with.
+    init_where_it_fits : layers that have another shape there, as those that read other features have, begin anew.
 
     Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
     and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.
@@ -55,6 +56,7 @@ class RunConfig:
     sizes: tuple[tuple[int, ...], ...] = ((20,),)
     families: tuple[str, ...] = ()
     init: str = ""
+    init_where_it_fits: bool = False
     seed: int = 0
     time_limit: float = 300.0
     rounds: int = 0

@@ -182,7 +182,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         except UsageError as error:
             raise UsageError(f"there are no weights to begin with (the setting init): {error}") from error
         for model in (self.weights.model, self.weights.average):
-            load_weights(model, self.config.init)
+            load_weights(model, self.config.init, where_they_fit=self.config.init_where_it_fits)
 
     def generator(self, size: Size) -> Source:
         """Return the problem's own source of instances of a size, or that of the families to learn."""
