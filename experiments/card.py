@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--tune-most", type=int, default=32, help="more samples use the setting chosen at this many")
     parser.add_argument("--decodes", default="32", help="numbers of solutions decoded from a pass to choose from")
     parser.add_argument("--reverse", default="fresh,independent", help="kinds of reverse processes to choose from")
+    parser.add_argument("--orders", default="rule", help="orders of decisions in decoding to choose from")
     parser.add_argument("--refine", type=int, default=6, help="rounds of refinement; 0 leaves them out")
     parser.add_argument("--append", action="store_true", help="keep the results the card has; replace the same rows")
     parser.add_argument("--device", default="auto")
@@ -91,8 +92,8 @@ def main() -> None:
     counts = [int(text) for text in options.samples.split(",")]
     decodes = [int(text) for text in options.decodes.split(",")]
     among = [
-        {**way, "order": "rule", "decodes": number, "steps": 20}
-        for way, number in product(WAYS, decodes)
+        {**way, "order": order, "decodes": number, "steps": 20}
+        for way, order, number in product(WAYS, options.orders.split(","), decodes)
         if way["reverse"] in options.reverse.split(",")
     ]
     rows: list[dict[str, Any]] = model.card.get("results", []) if options.append else []
@@ -104,7 +105,7 @@ def main() -> None:
         rows[:] = [old for old in rows if any(old[key] != row[key] for key in ("set", "way", "samples"))]
         rows.append({**row, "options": settings})
         print(json.dumps(rows[-1]), flush=True)
-        model.card["results"] = rows
+        model.card["results"], model.card["solving"] = rows, advice(rows)
         model.save(options.out / f"{options.name}.safetensors")
 
     last = dict(part.split("=") for part in ANSWERS["last"].split(","))
@@ -121,9 +122,6 @@ def main() -> None:
                 add(test, "last sample", samples, last)
         if options.refine and options.test_count:
             add(test, "refined", counts[-1], {**best, "refine": options.refine})
-    if rows:
-        model.card["solving"] = advice(rows)
-        model.save(options.out / f"{options.name}.safetensors")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from icdc.training.validation import SHIPPED, References, Validation
 
 JOBS = {"tours": "atsp-families", "schedules": "pmsp-families", "navigation": "navigation-families"}
 """The preset of each job."""
-SETTING_UP = 60.0
+SETTING_UP = 140.0
 """Seconds of a call that are thought to go into starting, recording and the end, where training time is planned."""
 ENDING = 12.0
 """Seconds before the end of a call at which a run stops, to write its state and to be packed."""

@@ -36,8 +36,9 @@ def test_all_columns_as_candidates_are_attention_over_all_columns(
     dense = torch.zeros_like(edges).scatter(2, candidates[..., None].expand_as(edges), edges)
     found = []
     for given, listed in ((dense, None), (edges, candidates)):
+        near = None if listed is None else kernels.neighbours(listed, 6)
         inputs = [tensor.clone().requires_grad_() for tensor in (given, from_rows, from_columns, *mlp)]
-        out = list(kernels.edge_attention(*inputs[:3], HEADS, NormedMLP(*inputs[3:]), listed))
+        out = list(kernels.edge_attention(*inputs[:3], HEADS, NormedMLP(*inputs[3:]), near))
         if listed is not None:
             out[0] = torch.zeros_like(dense).scatter(2, listed[..., None].expand_as(out[0]), out[0])
         loss = sum(((1 + place) * tensor.square()).sum() for place, tensor in enumerate(out))
@@ -54,7 +55,7 @@ def test_rows_and_columns_gather_over_the_edges_there_are() -> None:
     """By loops: a softmax over a row's candidates, and over the rows that have a column as one."""
     edges, from_rows, from_columns, candidates, mlp = drawn(1, 4, 5, 2)
     new, to_rows, to_columns, row_means, column_means = kernels.edge_attention(
-        edges, from_rows, from_columns, HEADS, mlp, candidates
+        edges, from_rows, from_columns, HEADS, mlp, kernels.neighbours(candidates, 5)
     )
     query, row_value = from_rows[0].chunk(2, -1)
     key, column_value = from_columns[0].chunk(2, -1)
@@ -89,9 +90,9 @@ def test_rows_and_columns_gather_over_the_edges_there_are() -> None:
 def test_a_column_that_nobody_has_hears_nothing() -> None:
     """No infinity and no 0/0 there, in values and gradients; far-off logits do not overflow either."""
     edges, from_rows, from_columns, candidates, mlp = drawn(2, 3, 7, 2)
-    candidates = candidates % 4
+    near = kernels.neighbours(candidates % 4, 7)
     from_rows = (1e3 * from_rows).requires_grad_()
-    out = kernels.edge_attention(edges, from_rows, from_columns, HEADS, mlp, candidates)
+    out = kernels.edge_attention(edges, from_rows, from_columns, HEADS, mlp, near)
     assert all(torch.isfinite(tensor).all() for tensor in out)
     assert not out[2][:, 4:].any()
     assert not out[4][:, 4:].any()
@@ -104,13 +105,14 @@ def test_tiles_of_rows_change_nothing(size: int, monkeypatch: pytest.MonkeyPatch
     """Without gradients rows are worked on a few at a time; the outcome is that of all at once."""
     inputs = drawn(3, 7, 5, 3)
     edges, from_rows, from_columns, candidates, mlp = inputs
-    whole = kernels.edge_attention(edges, from_rows, from_columns, HEADS, mlp, candidates)
+    near = kernels.neighbours(candidates, 5)
+    whole = kernels.edge_attention(edges, from_rows, from_columns, HEADS, mlp, near)
     monkeypatch.setattr(candidate_edges, "_TILE", {"cpu": size, "cuda": size})
     with torch.no_grad():
         tiles = candidate_edges.row_tiles(candidates, WIDTH)
         assert [row for tile in tiles for row in range(7)[tile]] == list(range(7))
         assert len(tiles) == {1: 7, 100: 4, 10**6: 1}[size]
-        found = kernels.edge_attention(edges, from_rows, from_columns, HEADS, mlp, candidates)
+        found = kernels.edge_attention(edges, from_rows, from_columns, HEADS, mlp, near)
     for tensor, reference in zip(found, whole, strict=True):
         torch.testing.assert_close(tensor, reference, atol=1e-5, rtol=1e-5)
 
@@ -145,9 +147,9 @@ def test_layouts_agree_in_narrow_precision(graded: bool) -> None:
     torch.manual_seed(0)
     layer = EdgeLayer(16, 2, 8)
     rows, columns, edges = torch.randn(2, 5, 16), torch.randn(2, 6, 16), torch.randn(2, 5, 6, 8).bfloat16()
-    index = torch.arange(6).expand(2, 5, -1)
+    all_of_them = kernels.neighbours(torch.arange(6).expand(2, 5, -1), 6)
     with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(graded):
-        dense, sparse = (layer(rows, columns, edges, candidates=candidates) for candidates in (None, index))
+        dense, sparse = (layer(rows, columns, edges, near=near) for near in (None, all_of_them))
     for a, b in zip(dense, sparse, strict=True):
         assert a.dtype == b.dtype
         torch.testing.assert_close(b.float(), a.float(), atol=0.03, rtol=0.03)
@@ -173,9 +175,10 @@ class WideSums(TorchFunctionMode):
 def test_what_is_given_in_half_precision_comes_back_so() -> None:
     """Kernels that take the results multiply them by weights of the same precision."""
     edges, from_rows, from_columns, candidates, mlp = drawn(2, 5, 6, 3)
+    near = kernels.neighbours(candidates, 6)
     narrow = [tensor.bfloat16() for tensor in (edges, from_rows, from_columns)]
     weights = NormedMLP(*(tensor.bfloat16() for tensor in mlp))
     with WideSums():
-        found = kernels.edge_attention(*narrow, HEADS, weights, candidates)
-        scores = kernels.head_scores(narrow[1], narrow[2], HEADS, candidates)
+        found = kernels.edge_attention(*narrow, HEADS, weights, near)
+        scores = kernels.head_scores(narrow[1], narrow[2], HEADS, near)
     assert [tensor.dtype for tensor in (*found, scores)] == [torch.bfloat16] * 6

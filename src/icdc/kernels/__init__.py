@@ -26,6 +26,7 @@ from .attention import (
 from .candidate_edges import summarise_columns
 from .choosing import only_plain, without_triton, worth_compiling
 from .loads import load_prices, pick_by_loads
+from .neighbours import Neighbours, neighbours
 from .prices import SchedulePrices, TourPrices, schedule_prices, tour_prices
 from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, random_bits, root_key, uniform
 from .schedule_descent import improve_schedules
@@ -49,6 +50,7 @@ __all__ = [
     "BARRED",
     "NEVER",
     "GumbelNoise",
+    "Neighbours",
     "Noise",
     "NormedMLP",
     "SchedulePrices",
@@ -73,6 +75,7 @@ __all__ = [
     "linear",
     "load_prices",
     "mix_edges",
+    "neighbours",
     "noisy_scores",
     "only_plain",
     "pick_by_loads",

@@ -1,8 +1,8 @@
 """Attention between rows and columns with a state on every edge: the operations of the default network's layers.
 
 Shapes: N instances with R rows and C columns, nodes of width d (N, items, d), edges of width c (N, R, C, c). Where
-only k candidate columns of each row have edges, these are (N, R, k, c), with the columns beside them, `candidates`
-(N, R, k); everything else that is said of edges then has k in the place of C.
+only k candidate columns of each row have edges, these are (N, R, k, c), with `Neighbours` beside them; everything else
+that is said of edges then has k in the place of C.
 """
 
 from typing import NamedTuple
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from . import candidate_edges, tiled
 from .choosing import INTERPRETED, is_narrow, network_kernels_run_on
+from .neighbours import Neighbours
 
 # what the Triton kernels are written for
 _EDGE_WIDTHS, _HEADS, _NODE_WIDTHS = (32, 64), (4, 8, 16), (64, 128)
 _NORM_WIDTHS = (16, 32, 64, 128, 256)
 _MOST_ITEMS = 128  # rows or columns whose attention weights still fit a program's registers
+_MOST_EDGES = 64  # edges of a row whose columns do
 
 
 class NormedMLP(NamedTuple):
@@ -67,10 +69,15 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     return split.transpose(1, 2)
 
 
-def head_scores(query: Tensor, key: Tensor, heads: int, candidates: Tensor | None = None) -> Tensor:
+def head_scores(query: Tensor, key: Tensor, heads: int, near: Neighbours | None = None) -> Tensor:
     """Return scaled dot products q_i · k_j / √(d / heads) of every row with every column, (N, heads, R, C)."""
-    if candidates is not None:
-        return candidate_edges.candidate_scores(query, candidate_edges.at_candidates(key, candidates), heads)
+    if near is not None:
+        if not torch.is_grad_enabled() and _candidates_fit(near, query.shape[-1], heads, query):
+            from . import triton_candidates
+
+            return triton_candidates.candidate_scores(query, key, heads, near)
+        seen = candidate_edges.at_candidates(key, near.of_all(len(key)))
+        return candidate_edges.candidate_scores(query, seen, heads)
     scale = (query.shape[-1] // heads) ** -0.5
     return split_heads(query * scale, heads) @ split_heads(key, heads).transpose(-1, -2)
 
@@ -148,7 +155,7 @@ def mix_edges(edges: Tensor, scores: Tensor, mlp: NormedMLP) -> tuple[Tensor, Te
 
 
 def edge_attention(
-    edges: Tensor, from_rows: Tensor, from_columns: Tensor, heads: int, mlp: NormedMLP, candidates: Tensor | None = None
+    edges: Tensor, from_rows: Tensor, from_columns: Tensor, heads: int, mlp: NormedMLP, near: Neighbours | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Mix edges with the attention scores of rows and columns, and attend by the result in both directions.
 
@@ -161,17 +168,21 @@ def edge_attention(
     from_rows, from_columns : queries and row values side by side (N, R, 2d), keys and column values (N, C, 2d).
     heads : number of heads.
     mlp : weights of the mixer.
-    candidates : the columns of the edges, where not all pairs have one.
+    near : which pairs have an edge, where not all of them do.
 
     Returns
     -------
     The new edge state, what rows (N, R, d) and columns (N, C, d) gather, and the means of relu of the new edge state
     over columns (N, R, c) and over rows (N, C, c).
     """
-    if candidates is not None:
-        return _candidate_attention(edges, from_rows, from_columns, heads, mlp, candidates)
-    each = from_rows.shape[-1] // 2 // heads
-    if max(edges.shape[1:3]) <= _MOST_ITEMS and each >= 16 and each & (each - 1) == 0 and _edges_fit(edges, heads):
+    width = from_rows.shape[-1] // 2
+    if near is not None:
+        if _edges_fit(edges, heads) and _candidates_fit(near, width, heads, edges):
+            from . import triton_candidates
+
+            return triton_candidates.candidate_attention(edges, from_rows, from_columns, heads, mlp, near)
+        return _candidate_attention(edges, from_rows, from_columns, heads, mlp, near.of_all(len(edges)))
+    if max(edges.shape[1:3]) <= _MOST_ITEMS and _heads_fit(width, heads) and _edges_fit(edges, heads):
         from . import triton_attention
 
         return triton_attention.edge_attention(edges, from_rows, from_columns, heads, mlp)
@@ -258,6 +269,17 @@ def _repeat(tensor: Tensor, samples: int) -> Tensor:
 def _edges_fit(edges: Tensor, heads: int) -> bool:
     known = edges.shape[-1] in _EDGE_WIDTHS and heads in _HEADS
     return known and is_narrow(edges.dtype) and network_kernels_run_on(edges.device)
+
+
+def _heads_fit(width: int, heads: int) -> bool:
+    each = width // heads
+    return each >= 16 and each & (each - 1) == 0
+
+
+def _candidates_fit(near: Neighbours, width: int, heads: int, states: Tensor) -> bool:
+    """Return whether rows with so few edges have kernels, for states of this kind; their edges are sorted then."""
+    known = near.order is not None and near.index.shape[2] <= _MOST_EDGES and _heads_fit(width, heads)
+    return known and is_narrow(states.dtype) and network_kernels_run_on(states.device)
 
 
 def _nodes_fit(nodes: Tensor, hidden: int) -> bool:

@@ -115,9 +115,10 @@ class Model(TrainedModel):
         """
         rows, columns = self.problem.shape(size)
         untuned = UNTUNED if rows * columns < LARGE else UNTUNED_LARGE
-        if self.candidates_of(size):
-            untuned = replace(untuned, order=CANDIDATES_ORDER)
-        return replace(untuned, **advised(self.card, size, samples))
+        options = replace(untuned, **advised(self.card, size, samples))
+        # following a tour looks at all columns
+        follows = self.candidates_of(size) and options.order == "rule"
+        return replace(options, order=CANDIDATES_ORDER) if follows else options
 
     def improvement(self, size: Size) -> dict[str, int]:
         """Return how local search inside the chain is best used at about this size, as far as its card knows."""

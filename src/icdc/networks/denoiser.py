@@ -35,10 +35,10 @@ class EdgeOutput(nn.Module):
         self.query, self.key = Linear(width, width), Linear(width, width)
         self.mix = FeedForward(edge_width + heads, 2 * edge_width, 1)
 
-    def forward(self, rows: Tensor, columns: Tensor, edges: Tensor, candidates: Tensor | None = None) -> Tensor:
-        """(N, R, d), (N, C, d) and (N, R, C, c) to (N, R, C); with candidates (N, R, k), k in the place of C."""
+    def forward(self, rows: Tensor, columns: Tensor, edges: Tensor, near: kernels.Neighbours | None = None) -> Tensor:
+        """(N, R, d), (N, C, d) and (N, R, C, c) to (N, R, C); with neighbours, k in the place of C."""
         query, key = self.query(self.norm_rows(rows)), self.key(self.norm_columns(columns))
-        scores = kernels.head_scores(query, key, self.heads, candidates)
+        scores = kernels.head_scores(query, key, self.heads, near)
         return kernels.read_edges(edges, scores, normed_mlp(self.norm_edges, self.mix.up, self.mix.down))
 
 
@@ -66,12 +66,11 @@ class EdgeDenoiser(nn.Module):
         """
         samples = len(x) // len(encoding.rows)
         rows, columns = (nodes.repeat_interleave(samples, 0) for nodes in (encoding.rows, encoding.columns))
-        candidates = None if encoding.candidates is None else encoding.candidates.repeat_interleave(samples, 0)
         edges = self.input(x, encoding.relations, encoding.edges)
         time = self.time(t)
         for layer, time_map in zip(self.layers, self.time_maps, strict=True):
-            rows, columns, edges = layer(rows, columns, edges, time_map(time), candidates)
-        out: Tensor = self.output(rows, columns, edges, candidates)
+            rows, columns, edges = layer(rows, columns, edges, time_map(time), encoding.near)
+        out: Tensor = self.output(rows, columns, edges, encoding.near)
         return out
 
 

@@ -55,17 +55,17 @@ class EdgeLayer(nn.Module):
         columns: Tensor,
         edges: Tensor,
         time: Tensor | None = None,
-        candidates: Tensor | None = None,
+        near: kernels.Neighbours | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Update rows (N, R, d), columns (N, C, d) and edges (N, R, C, c); `time` (N, d) is added to the nodes.
 
-        With `candidates` (N, R, k) edges are (N, R, k, c): each row's own k columns, over which it attends, while a
-        column attends over the rows that have it among theirs.
+        With `near` edges are (N, R, k, c): each row's own k columns, over which it attends, while a column attends over
+        the rows that have it among theirs.
         """
         from_rows = _project(rows, self.norm_rows, self.query_value, time)
         from_columns = _project(columns, self.norm_columns, self.key_value, time)
         edges, to_rows, to_columns, row_means, column_means = kernels.edge_attention(
-            edges, from_rows, from_columns, self.heads, self.mixer.weights(), candidates
+            edges, from_rows, from_columns, self.heads, self.mixer.weights(), near
         )
         rows = _update(rows, to_rows, row_means, self.out_rows, self.norm_rows_2, self.feed_rows)
         columns = _update(columns, to_columns, column_means, self.out_columns, self.norm_columns_2, self.feed_columns)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UsageError
-from ..kernels import attend, split_heads, summarise_columns
+from ..kernels import Neighbours, attend, neighbours, split_heads, summarise_columns
 from ..problems.contract import Features, FeatureSizes
 from .config import NetworkConfig
 from .edge import EdgeLayer
@@ -21,28 +21,27 @@ class Encoding:
     """An encoded batch of instances.
 
     rows (B, R, d), columns (B, C, d), relations (B, R, C, k) as the network sees them, and edges (B, R, C, c)
-    where the encoder keeps an edge state. Where the network sees candidate columns only, `candidates` (B, R, k) are
-    these, and relations and edges have k in the place of C.
+    where the encoder keeps an edge state. Where the network sees candidate columns only, `near` says which, and
+    relations and edges have k in the place of C.
     """
 
     rows: Tensor
     columns: Tensor
     relations: Tensor
     edges: Tensor | None
-    candidates: Tensor | None = None
+    near: Neighbours | None = None
 
     def repeat(self, samples: int) -> "Encoding":
         """Return the encoding for `samples` trajectories of every instance, instance-major."""
         if samples == 1:
             return self
         edges = None if self.edges is None else self.edges.repeat_interleave(samples, 0)
-        candidates = None if self.candidates is None else self.candidates.repeat_interleave(samples, 0)
         return Encoding(
             self.rows.repeat_interleave(samples, 0),
             self.columns.repeat_interleave(samples, 0),
             self.relations.repeat_interleave(samples, 0),
             edges,
-            candidates,
+            self.near,
         )
 
 
@@ -119,10 +118,11 @@ class EdgeEncoder(nn.Module):
         relations = self.embed.relations(features)
         rows, columns = self.embed(features, relations, identifiers)
         edges = self._embed_edges(relations)
-        candidates = None if features.candidates is None else features.candidates.index
+        seen = features.candidates
+        near = None if seen is None else neighbours(seen.index, seen.columns)
         for layer in self.layers:
-            rows, columns, edges = layer(rows, columns, edges, candidates=candidates)
-        return Encoding(rows, columns, relations, edges, candidates)
+            rows, columns, edges = layer(rows, columns, edges, near=near)
+        return Encoding(rows, columns, relations, edges, near)
 
     def _embed_edges(self, relations: Tensor) -> Tensor:
         """Embed relations in full precision: bfloat16 would blur what tells two good solutions apart."""

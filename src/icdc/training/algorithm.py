@@ -180,8 +180,14 @@ class Trainer(TrainingRun[TrainingConfig, Model]):
         return super().data()
 
     def advice(self) -> dict[str, Any]:
-        """Many decodes where the problem's rule makes them cheap: nothing else improves answers at so little cost."""
-        decodes = self.problem.rule.decodes
+        """Many decodes where the problem's rule makes them cheap: nothing else improves answers at so little cost.
+
+        Decoding that sees loads is not so cheap, and learned with: there it is what made the targets.
+        """
+        targets, decodes = self.config.targets.sampling, self.problem.rule.decodes
+        if targets.order == "loads":
+            learned = {name: getattr(targets, name) for name in ("order", "reverse", "temperature", "decodes")}
+            return {"solving": [{"samples": 1, "options": learned}]}
         if decodes == Rule.decodes:
             return {}
         return {"solving": [{"samples": 1, "options": {"decodes": decodes}}]}
