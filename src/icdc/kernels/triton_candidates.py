@@ -101,8 +101,8 @@ def _attend_columns(
 ):  # fmt: skip
     item, cells = tl.program_id(0).to(tl.int64), rows * EACH
     instance, place, thin = item // columns, tl.arange(0, BLOCK), tl.arange(0, THIN)
-    at = starts + instance // samples * (columns + 1) + item % columns
-    begin, end = tl.load(at), tl.load(at + 1)
+    own = starts + instance // samples * (columns + 1) + item % columns
+    begin, end = tl.load(own), tl.load(own + 1)
     highest, total = tl.full((HEADS,), -1e30, tl.float32), tl.zeros((HEADS,), tl.float32)
     result, active = tl.zeros((HEADS, DIM), tl.float32), tl.zeros((THIN,), tl.float32)
     for start in range(begin, end, BLOCK):
@@ -117,8 +117,8 @@ def _attend_columns(
         value = _vectors(rows_in + HEADS * DIM, instance * rows + edge // EACH, inside, 2 * HEADS * DIM, HEADS, DIM)
         result = result * fade[:, None] + tl.sum(weight[:, :, None] * value, 0)
         highest = higher
-        at = (instance * cells + edge)[:, None] * THIN + thin[None, :]
-        active += tl.sum(tl.maximum(tl.load(edges + at, mask=inside[:, None], other=0.0).to(tl.float32), 0.0), 0)
+        state = (instance * cells + edge)[:, None] * THIN + thin[None, :]
+        active += tl.sum(tl.maximum(tl.load(edges + state, mask=inside[:, None], other=0.0).to(tl.float32), 0.0), 0)
     total = tl.where(total > 0.0, total, 1.0)  # a column that no row has gathers nothing
     tl.store(totals + item * HEADS + tl.arange(0, HEADS), highest + tl.log(total))
     _store(gathered + item * HEADS * DIM, result / total[:, None], HEADS, DIM)
@@ -183,8 +183,8 @@ def _columns_backward(
 ):  # fmt: skip
     item, cells = tl.program_id(0).to(tl.int64), rows * EACH
     instance, place, head = item // columns, tl.arange(0, BLOCK), tl.arange(0, HEADS)[None, :]
-    at = starts + instance // samples * (columns + 1) + item % columns
-    begin, end = tl.load(at), tl.load(at + 1)
+    own = starts + instance // samples * (columns + 1) + item % columns
+    begin, end = tl.load(own), tl.load(own + 1)
     to_key, to_value = tl.zeros((HEADS, DIM), tl.float32), tl.zeros((HEADS, DIM), tl.float32)
     for start in range(begin, end, BLOCK):
         inside = start + place < end
