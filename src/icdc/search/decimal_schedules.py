@@ -1,7 +1,7 @@
 """Schedules whose durations are decimals, such as 1.25: searched and proven in whole numbers of their last digit.
 
-Tables, knapsacks and integer programs prove makespans of whole durations only. Numbers from a file rarely have more than
-a few digits, so that nothing is lost when they are counted in hundredths.
+Tables, knapsacks and integer programs prove makespans of whole durations only. Numbers from a file rarely have more
+than a few digits, so that nothing is lost when they are counted in hundredths.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ ROUNDING = 2.0**-50
 
 
 def whole_units(durations: NDArray[Any]) -> tuple[NDArray[np.int64], float] | None:
-    """Return real durations (jobs, machines) as whole numbers, and how many of them make 1; None if they are no decimals."""
+    """Return real durations (jobs, machines) as whole numbers, and how many of them make 1; None if they are others."""
     if np.issubdtype(durations.dtype, np.integer):
         return None
     longest = float(durations.max(initial=0.0)) * len(durations)
