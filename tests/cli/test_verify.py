@@ -85,6 +85,9 @@ def test_one_of_several_instances(icdc: Any, tmp_path: Path) -> None:
     instances.write_text(json.dumps([{"durations": [[1, 2]]}, {"durations": [[3, 4]]}]))
     solution = tmp_path / "solution.txt"
     solution.write_text("1")
+    ran = icdc("verify", instances, solution)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"icdc: {instances}: the file holds 2 instances; say which with --index, from 0\n"
     assert "makespan 4" in icdc("verify", instances, solution, "--index", 1).out
     ran = icdc("verify", instances, solution, "--index", 2)
     assert ran.code == 3

@@ -320,6 +320,14 @@ def test_what_the_server_says_of_itself(serving: Serving, shop: dict[str, Any]) 
     about = client.get("/v1/problems").json()
     assert about["problems"]["pmsp"]["row_words"] == ["job", "jobs"]
     assert about["problems"]["atsp"]["tour"]
+    assert about["problems"]["pmsp"]["conditions"] == ["fixed", "stay", "busy"]
+    assert about["problems"]["atsp"]["conditions"] == ["fixed", "stay", "open", "first", "last"]
+    for name in ("setups", "flow-shop"):
+        assert about["problems"][name]["sequence"]
+        assert about["problems"][name]["conditions"] == ["fixed", "stay", "first", "last"]
+        assert about["problems"][name]["row_words"] == ["job", "jobs"]
+    assert {"time_limit", "busy", "transpose"} < set(about["words"])
+    assert "text/csv" in about["content"]
     assert about["solvers"]["search"]["installed"]
     assert about["limits"]["queue"] == 256
     assert client.get("/v1/models").json()["pmsp"]["problem"] == "pmsp"

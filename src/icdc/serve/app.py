@@ -16,7 +16,8 @@ from starlette.staticfiles import StaticFiles
 from .. import __version__
 from ..errors import IcdcError
 from ..models.catalogue import available, card_of
-from ..problems.registry import BUILT_IN
+from ..problems.contract import Problem
+from ..problems.registry import SHIPPED
 from ..solving.registry import SOLVERS
 from .board import Board
 from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED
@@ -25,6 +26,7 @@ from .intake import Intake
 from .jobs import Jobs
 from .limits import Settings
 from .metrics import Metrics
+from .orders import KINDS, WORDS
 from .reading import read
 from .records import CANCELLED, DONE, JobRecord, Watched, ended_job
 from .refusals import Refusal, refusal_of
@@ -179,8 +181,13 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
 
     @app.get("/v1/problems", summary="The problems and the solvers")
     async def problems() -> Response:
-        """Return the problems with their words, and the solvers: which problems each is for, and if it is installed."""
-        return JSONResponse({"problems": _problems(), "solvers": _solvers(), "limits": _limits(settings)})
+        """Return what a request may say.
+
+        The problems with their words and what may be asked of their solutions; the solvers, which problems each is
+        for, and if it is installed; all words of a request, and its limits.
+        """
+        about = {"problems": _problems(), "solvers": _solvers(), "words": WORDS, "content": list(KINDS)}
+        return JSONResponse(about | {"limits": _limits(settings)})
 
     @app.get("/healthz", summary="Whether the server can work")
     async def health(request: Request) -> Response:
@@ -259,9 +266,20 @@ def _problems() -> dict[str, Any]:
             "row_words": cls.row_words,
             "column_words": cls.column_words,
             "tour": cls.solution_is_tour,
+            "sequence": cls.restated,
+            "conditions": conditions_of(cls),
         }
-        for name, cls in BUILT_IN.items()
+        for name, cls in SHIPPED.items()
     }
+
+
+def conditions_of(cls: type[Problem]) -> list[str]:
+    """Return what may be asked of the solutions of a problem."""
+    if cls.structure == "makespan":
+        return ["fixed", "stay", "busy"]
+    if cls.structure == "tour":
+        return ["fixed", "stay", *([] if cls.restated else ["open"]), "first", "last"]
+    return []
 
 
 def _solvers() -> dict[str, Any]:
