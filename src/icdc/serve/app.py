@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -91,9 +92,14 @@ def _add_errors(app: FastAPI) -> None:
         return refusal_of(error).response()
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        sentences = {404: "there is nothing at this address", 405: "this address does not take that method"}
-        return Refusal(error.status_code, sentences.get(error.status_code, str(error.detail))).response()
+    async def http(request: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        methods = _methods_of(app, request.url.path)
+        if status in (404, 405) and methods:  # the files of the page are looked for at every address that is left
+            return Refusal(
+                405, f"this address takes {' and '.join(methods)}", headers={"Allow": ", ".join(methods)}
+            ).response()
+        return Refusal(status, "there is nothing at this address" if status == 404 else str(error.detail)).response()
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
@@ -102,6 +108,12 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def internal(_: Request, error: Exception) -> Response:
         return Refusal(500, f"internal error: {type(error).__name__}").response()
+
+
+def _methods_of(app: FastAPI, path: str) -> list[str]:
+    """Return the methods that an address of the service takes; none for other addresses."""
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
