@@ -44,7 +44,7 @@ class Cluster:
     def __init__(self, address: str) -> None:
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("--ray needs the package 'ray'; add it with: pip install 'icdc[cluster]'")
-        _check_reachable(address)
+        check_reachable(address)
         ray = _ray()
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
@@ -137,7 +137,7 @@ def _ray() -> Any:
     return importlib.import_module("ray")
 
 
-def _check_reachable(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Raise UsageError where nothing answers at `host:port`; other addresses are Ray's affair."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
