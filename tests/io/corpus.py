@@ -117,6 +117,16 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.csv", "1,2\n3,inf\n5,6", Read("pmsp", [[1, 2], [3, None], [5, 6]])),
     ("a.csv", "1,2\n3,-inf\n5,6", "line 2, column 2: '-inf' is not a finite number"),
     ("a.csv", "1,2\n3,-4\n5,6", "negative value -4 at row 2, column 2"),
+    (
+        "a.csv",
+        "job,saw,mill,remarks\na,1,2,ok\nb,3,4,\nc,5,6,see Ann",
+        "line 2, column 4: 'ok' is not a number; say --skip remarks if that column is none of the matrix",
+    ),
+    (
+        "a.csv",
+        "job,saw,my remarks\na,1,ok\nb,3,fine",
+        "column 3: 'ok' is not a number; say --skip 'my remarks' if that column is none of the matrix",
+    ),
     ("a.csv", "1,2\n3,four\n5,6", "line 2, column 2: 'four' is not a number"),
     ("a.csv", "1,2\n3,=A1\n5,6", "'=A1' is not a number"),
     ("a.csv", "1,2\n3,1e999\n5,6", "'1e999' is too large"),
