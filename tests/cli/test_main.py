@@ -121,3 +121,17 @@ def test_no_models(icdc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ran = icdc("models")
     assert (ran.code, ran.out) == (0, "")
     assert "no models ship" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["solve", "x.csv", "--samples", "0"], "--samples must be at least 1 (see icdc solve --help)"),
+        (["solve", "x.csv", "--samples", "x"], "--samples must be a whole number (see icdc solve --help)"),
+        (["solve", "x.csv", "--time-limit", "5s"], "--time-limit must be a number (see icdc solve --help)"),
+        (["serve", "--port", "99999"], "--port must be at most 65535 (see icdc serve --help)"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_in_our_words(icdc: Any, options: list[str], sentence: str) -> None:
+    ran = icdc(*options)
+    assert (ran.code, ran.err) == (2, f"icdc: {sentence}\n")

@@ -36,6 +36,15 @@ INTERRUPTED = 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_MEMORY = re.compile(r"OutOfMemoryError|can't allocate memory")
 """What torch says where there is not enough memory, on a GPU and on a CPU."""
+RULES = (
+    (r"greater than or equal to (\S+)", "at least {}"),
+    (r"less than or equal to (\S+)", "at most {}"),
+    (r"greater than (\S+)", "more than {}"),
+    (r"less than (\S+)", "less than {}"),
+    (r"a valid integer", "a whole number"),
+    (r"a valid number", "a number"),
+)
+"""What typer says of numbers that do not fit, and what we say."""
 MISTAKES: tuple[type[Exception], ...] = typer.BadParameter.__bases__
 """What typer raises for any mistake in the options."""
 
@@ -124,10 +133,21 @@ def _usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = _in_our_words(" ".join(error.format_message().split()).rstrip("."))
     command = error.ctx.command_path if error.ctx is not None else "icdc"
     _say(f"{message[0].lower()}{message[1:]} (see {command} --help)")
     return 2
+
+
+def _in_our_words(message: str) -> str:
+    """Return what typer says of a value in the words of all other sentences: `--samples must be at least 1`."""
+    found = re.fullmatch(r"Invalid value for '?(?P<option>[^':]+)'?: Input should be (?P<rule>.+)", message)
+    if found is None:
+        return message
+    for pattern, words in RULES:
+        if rule := re.match(pattern, found["rule"]):
+            return f"{found['option']} must be {words.format(*rule.groups())}"
+    return message
 
 
 def main() -> None:
