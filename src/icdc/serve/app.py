@@ -151,7 +151,7 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
 
     @app.get("/v1/jobs/{id}/events", responses={200: {"content": {"text/event-stream": {}}}, 404: PROBLEM})
     async def follow(id: str, request: Request) -> Any:
-        """Follow a job by server-sent events: begun, improved (seconds, cost, bound, solution), note, step, end.
+        """Follow a job by server-sent events: state, begun, improved (seconds, cost, bound, solution), note, step, end.
 
         A reader that comes back says in Last-Event-ID what it has seen.
         """
