@@ -338,6 +338,7 @@ def test_what_the_server_says_of_itself(serving: Serving, shop: dict[str, Any]) 
     assert about["problems"]["atsp"]["tour"]
     assert about["problems"]["pmsp"]["conditions"] == ["fixed", "stay", "busy"]
     assert about["problems"]["atsp"]["conditions"] == ["fixed", "stay", "open", "first", "last"]
+    assert {"setups", "flow-shop"} < set(about["problems"])
     for name in ("setups", "flow-shop"):
         assert about["problems"][name]["sequence"]
         assert about["problems"][name]["conditions"] == ["fixed", "stay", "first", "last"]
