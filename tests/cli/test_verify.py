@@ -50,7 +50,7 @@ def test_json(icdc: Any, ring: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("solution", "sentence"),
     [
-        ("0 1 1", "a tour must name every city from 0 to n-1 exactly once"),
+        ("0 1 1", "every city must be named exactly once; 'b' is named more than once and 'c' is missing"),
         ("0 1", "the solution has 2 entries where the instance needs 3"),
         ("0 1 3", "entry 3 of the solution is 3; it must be from 0 to 2"),
         ("a b d", "'d' is neither a number nor a name of this instance"),

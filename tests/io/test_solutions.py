@@ -156,7 +156,7 @@ def test_wrong_schedules(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("TYPE: TOUR\nTOUR_SECTION\n1 2 2 4 -1", "a tour must name every city from 0 to n-1 exactly once"),
+        ("TYPE: TOUR\nTOUR_SECTION\n1 2 2 4 -1", "exactly once; 'b' is named more than once and 'c' is missing"),
         ("TYPE: TOUR\nTOUR_SECTION\n1 2 3 5 -1", "entry 4 of the solution is 4"),
         ("TYPE: ATSP\nDIMENSION: 1\nEDGE_WEIGHT_SECTION\n0", "this is an instance, not a tour"),
     ],

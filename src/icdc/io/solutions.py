@@ -8,6 +8,7 @@ from 0, or the names the instance came with.
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -58,6 +59,15 @@ def choice_of(items: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     for place, item in enumerate(items, 1):
         if not 0 <= item < columns:
             raise InputError(f"entry {place} of the solution is {item}; it must be from 0 to {columns - 1}")
+    seen = Counter(items)
+    if problem.solution_is_tour and len(seen) < rows:
+        (twice, _), *_ = seen.most_common(1)
+        missing = next(item for item in range(rows) if item not in seen)
+        named = [shorten(label) for label in instance.item_labels([twice, missing])]
+        word = problem.row_words[0]
+        raise InputError(
+            f"every {word} must be named exactly once; {named[0]} is named more than once and {named[1]} is missing"
+        )
     choice = instance.choice([int(item) for item in items])
     needed = problem.shape(size)[0]
     if choice.shape != (needed,):
