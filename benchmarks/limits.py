@@ -4,6 +4,7 @@
     python -m benchmarks.limits --quick                            # three sizes, limit 1
     python -m benchmarks.limits --solver lkh --solver cpsat        # other solvers than the default
     python -m benchmarks.limits --out docs/results/limits.csv --page docs/command-line.md     # writes them, too
+    python -m benchmarks.limits --measured docs/results/limits.csv --page docs/command-line.md   # the page again
 
 `over` is what solving took more than the limit, `start` is the rest of the command: imports, reading and writing. A row
 whose solver says that it cannot take the size has its words instead. Two cores; where the load that is printed first is
@@ -19,11 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from experiments.markdown import between_marks, table
+from icdc.errors import InputError
 from icdc.io.files import write_atomically
 from icdc.problems.registry import get_problem
 
@@ -31,10 +34,22 @@ CORES = 2
 TOURS = [(20,), (50,), (100,), (200,), (500,), (1000,), (2000,)]
 SHOPS = [(20, 4), (50, 5), (100, 10), (200, 20), (500, 50), (1000, 50), (2000, 100)]
 QUICK = {"atsp": [(20,), (200,), (1000,)], "pmsp": [(20, 4), (200, 20), (1000, 50)]}
-COLUMNS = ("instance", "solver", "limit", "over", "start", "peak_mib", "gap_percent", "words")
+COLUMNS = ("instance", "solver", "limit", "over", "start", "peak_mib", "gap_percent", "words", "machine")
+HEADINGS = {
+    "instance": "instance",
+    "solver": "solver",
+    "limit": "limit, s",
+    "over": "over the limit, s",
+    "start": "start of the command, s",
+    "peak_mib": "peak memory, MiB",
+    "gap_percent": "gap to its own bound, %",
+    "words": "what the solver says",
+}
+"""What the columns of the page are called; what is empty or the same in all rows is left out, or said below."""
+DEFAULT = "icdc"
 
 
-def measure(problem: str, size: tuple[int, ...], solver: str, limit: float, folder: Path) -> list[str]:
+def measure(problem: str, size: tuple[int, ...], solver: str, limit: float, folder: Path, machine: str) -> list[str]:
     """Solve one instance of a size by a command and return a row of the table."""
     name = f"{problem}-{'x'.join(map(str, size))}"
     file = folder / f"{name}.npy"
@@ -56,11 +71,44 @@ def measure(problem: str, size: tuple[int, ...], solver: str, limit: float, fold
     memory = f"{usage.ru_maxrss / 1024:.0f}"
     if process.returncode:
         sentence = words.strip().splitlines()[-1] if words.strip() else f"exit code {process.returncode}"
-        return [name, solver, f"{limit:g}", "–", f"{wall:.1f}", memory, "–", sentence]
+        return [name, solver, f"{limit:g}", "–", f"{wall:.1f}", memory, "–", sentence, machine]
     answer = json.loads(out)
     over = max(0.0, answer["seconds"] - limit)
     gap = "–" if answer["gap"] is None else f"{100 * answer['gap']:.2f}"
-    return [name, solver, f"{limit:g}", f"{over:.1f}", f"{wall - answer['seconds']:.1f}", memory, gap, ""]
+    return [name, solver, f"{limit:g}", f"{over:.1f}", f"{wall - answer['seconds']:.1f}", memory, gap, "", machine]
+
+
+def page_of(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows of a table (`COLUMNS`) as a part of a page, in words."""
+    found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    for row in found:
+        row["instance"] = _in_words(row["instance"])
+    alone = all(row["solver"] == DEFAULT for row in found)
+    silent = not any(row["words"] for row in found)
+    shown = [name for name in HEADINGS if not (name == "solver" and alone) and not (name == "words" and silent)]
+    machines = "; ".join(dict.fromkeys(row["machine"] for row in found))
+    by = f"By the default solver, `{DEFAULT}`, on " if alone else "On "
+    text = table([HEADINGS[name] for name in shown], [[row[name] for name in shown] for row in found])
+    return f"{text}\n\n{by}{machines}."
+
+
+def measured(path: Path) -> list[list[str]]:
+    """Return the rows of a CSV file that an earlier run has written."""
+    heading, *rows = list(csv.reader(path.read_text("utf-8").splitlines()))
+    if tuple(heading) != COLUMNS:
+        raise InputError(f"{path}: the columns must be {', '.join(COLUMNS)}")
+    return rows
+
+
+def write_page(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Put the rows between the marks of a page."""
+    write_atomically(path, between_marks(path.read_text("utf-8"), "limits", page_of(rows)))
+
+
+def _in_words(name: str) -> str:
+    """Return the name of an instance, such as pmsp-20x4, as what it is: 20 jobs on 4 machines."""
+    problem, _, size = name.partition("-")
+    return get_problem(problem).describe_size(tuple(map(int, size.split("x")))).removeprefix("tour of ")
 
 
 def main() -> None:
@@ -73,12 +121,19 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three sizes of each problem")
     parser.add_argument("--out", type=Path, help="a CSV file to write")
     parser.add_argument("--page", type=Path, help="a page with the marks 'limits', such as docs/command-line.md")
+    parser.add_argument("--measured", type=Path, help="a CSV file of --out to take the figures from")
     options = parser.parse_args()
+    if options.measured is not None:
+        if options.page is None:
+            parser.error("--measured writes a page again; name it with --page")
+        write_page(options.page, measured(options.measured))
+        return
     sizes = QUICK if options.quick else {"atsp": TOURS, "pmsp": SHOPS}
     limits = options.limit or ([1.0] if options.quick else [1.0, 5.0])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     machine = f"{CORES} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before it began"
-    print(machine, *COLUMNS, flush=True)
+    print(machine, flush=True)
+    print(*HEADINGS.values(), sep=" | ", flush=True)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for problem in [options.problem] if options.problem else list(sizes):
@@ -86,15 +141,14 @@ def main() -> None:
                 cells = size[0] * (size[1] if len(size) > 1 else size[0])
                 for solver in options.solver or ["icdc"]:
                     for limit in limits if cells <= options.most else []:
-                        rows.append(measure(problem, size, solver, limit, Path(folder)))
-                        print(*rows[-1], flush=True)
+                        rows.append(measure(problem, size, solver, limit, Path(folder), machine))
+                        print(*rows[-1][:-1], sep=" | ", flush=True)
     if options.out is not None:
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows([COLUMNS, *rows])
         write_atomically(options.out, buffer.getvalue(), make_folder=True)
     if options.page is not None:
-        text = f"{table(COLUMNS, rows)}\n\n{machine}."
-        write_atomically(options.page, between_marks(options.page.read_text("utf-8"), "limits", text))
+        write_page(options.page, rows)
     if any(row[3] != "–" and float(row[3]) > 1.0 for row in rows):
         sys.exit(1)
 

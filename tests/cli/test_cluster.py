@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import socket
 import threading
 import time
 from collections import Counter
@@ -108,6 +109,20 @@ def test_no_cluster_there(icdc: Any, shop: Path) -> None:
     assert ran.code == 2
     assert ran.err.startswith("icdc: --ray auto: there is no Ray cluster to be reached (")
     assert ran.err.count("\n") == 1
+
+
+@needs_ray
+def test_a_head_that_does_not_answer_is_said_at_once(icdc: Any, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would try for minutes."""
+    monkeypatch.setattr("icdc.solving.cluster._ray", lambda: pytest.fail("Ray was asked"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for said in (address, f"ray://{address}", "127.0.0.1:99999999"):
+            ran = icdc("solve", shop, "--ray", said)
+            assert ran.code == 2
+            assert ran.err.startswith(f"icdc: --ray {said}: there is no Ray cluster to be reached (")
+            assert ran.err.count("\n") == 1
 
 
 def test_a_cluster_is_not_animated(icdc: Any, shop: Path, tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
+
+from icdc.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -93,3 +96,14 @@ def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     for path in (ROOT / "docs").glob("*.md"):
         assert path.name == "README.md" or f"({path.name})" in index, path.name
+
+
+@pytest.mark.parametrize("command", [info.name or info.callback.__name__ for info in app.registered_commands])
+def test_every_option_is_documented(command: str) -> None:
+    """Each option of each command stands in some page, not only in --help."""
+    text = "\n".join(path.read_text("utf-8") for path in DOCUMENTS)
+    options = [
+        option for one in get_command(app).commands[command].params for option in (*one.opts, *one.secondary_opts)
+    ]
+    missing = [o for o in options if o.startswith("--") and not re.search(rf"{re.escape(o)}(?![\w-])", text)]
+    assert missing == []

@@ -44,3 +44,11 @@ def test_mistakes_are_one_sentence(icdc: Any, tmp_path: Path, arguments: tuple[s
     assert made.code == 2
     assert words in made.err
     assert not (tmp_path / "x.npz").exists()
+
+
+@pytest.mark.parametrize("problem", ["atsp", "navigation"])
+def test_sizes_that_nothing_could_read_again_are_refused(icdc: Any, tmp_path: Path, problem: str) -> None:
+    ran = icdc("generate", problem, "--size", "1", "--count", "2", "--out", tmp_path / "x.npz")
+    assert ran.code == 2
+    assert ran.err == "icdc: --size 1: a tour needs at least 2 cities, got 1\n"
+    assert not (tmp_path / "x.npz").exists()

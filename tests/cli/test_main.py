@@ -48,6 +48,47 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert "Exception" not in ran.stderr
 
 
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Instances whose answers are longer than what a pipe holds."""
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps([[[1, 2, 3]] * 40] * 900))
+    return path
+
+
+def _broken_pipe(command: list[str]) -> int:
+    """Run a command whose reader takes one line and goes away; return its exit code."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        return process.wait()
+
+
+def test_a_reader_that_goes_away_ends_the_command_and_is_no_error(many: Path, tmp_path: Path) -> None:
+    assert _broken_pipe([sys.executable, "-m", "icdc", "solve", str(many), "--solver", "ect", "--json"]) == 0
+
+
+def test_files_are_written_all_the_same_when_the_reader_goes_away(many: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "icdc", "solve", str(many), "--solver", "ect", "--json"]
+    assert _broken_pipe([*command, "--out", str(tmp_path / "plan.txt")]) == 0
+    assert len(list(tmp_path.glob("plan-*.txt"))) == 900
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [["--version"], ["models"], ["solve", "-", "--json"]])
+def test_an_output_without_room_is_said(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "icdc", *arguments], stdout=full, stderr=subprocess.PIPE, input="1,2,3\n", text=True,
+            check=False,
+        )  # fmt: skip
+    assert ran.returncode == 3
+    assert ran.stderr == "icdc: standard output cannot be written (No space left on device)\n"
+
+
 def test_info(icdc: Any) -> None:
     about = json.loads(icdc("info", "--json").out)
     assert about["icdc"] == __version__
@@ -80,3 +121,17 @@ def test_no_models(icdc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ran = icdc("models")
     assert (ran.code, ran.out) == (0, "")
     assert "no models ship" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["solve", "x.csv", "--samples", "0"], "--samples must be at least 1 (see icdc solve --help)"),
+        (["solve", "x.csv", "--samples", "x"], "--samples must be a whole number (see icdc solve --help)"),
+        (["solve", "x.csv", "--time-limit", "5s"], "--time-limit must be a number (see icdc solve --help)"),
+        (["serve", "--port", "99999"], "--port must be at most 65535 (see icdc serve --help)"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_in_our_words(icdc: Any, options: list[str], sentence: str) -> None:
+    ran = icdc(*options)
+    assert (ran.code, ran.err) == (2, f"icdc: {sentence}\n")

@@ -381,3 +381,10 @@ def test_a_file_of_answers_goes_on_though_the_model_was_adapted(
     again = icdc("solve", shop, *network, "--adapt", 1, "--resume")
     assert again.code == 0, again.err
     assert "1 of 1 instances answered, 1 of them before" in again.err
+
+
+def test_a_schedule_is_not_written_as_a_tour_which_is_said_before_it_is_solved(icdc: Any, tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text("1,2,3\n4,5,6\n")
+    ran = icdc("solve", tmp_path / "shop.csv", "--out", tmp_path / "plan.tour")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"icdc: --out {tmp_path / 'plan.tour'}: a 'pmsp' solution is not a tour; write .csv instead\n"

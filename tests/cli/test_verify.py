@@ -50,10 +50,10 @@ def test_json(icdc: Any, ring: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("solution", "sentence"),
     [
-        ("0 1 1", "a tour must name every city from 0 to n-1 exactly once"),
+        ("0 1 1", "every city must be named exactly once; 'b' is named more than once and 'c' is missing"),
         ("0 1", "the solution has 2 entries where the instance needs 3"),
         ("0 1 3", "entry 3 of the solution is 3; it must be from 0 to 2"),
-        ("a b d", "'a' is neither a number nor a name of this instance"),
+        ("a b d", "'d' is neither a number nor a name of this instance"),
         ("", "the file is empty"),
     ],
 )
@@ -85,6 +85,9 @@ def test_one_of_several_instances(icdc: Any, tmp_path: Path) -> None:
     instances.write_text(json.dumps([{"durations": [[1, 2]]}, {"durations": [[3, 4]]}]))
     solution = tmp_path / "solution.txt"
     solution.write_text("1")
+    ran = icdc("verify", instances, solution)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"icdc: {instances}: the file holds 2 instances; say which with --index, from 0\n"
     assert "makespan 4" in icdc("verify", instances, solution, "--index", 1).out
     ran = icdc("verify", instances, solution, "--index", 2)
     assert ran.code == 3

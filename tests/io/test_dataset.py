@@ -266,3 +266,11 @@ def test_infinite_entries_of_a_dataset_are_forbidden(tmp_path: Path) -> None:
     write_arrays(path, wrong)
     with pytest.raises(InputError, match="'forbidden' must be true or false for every entry of 'durations'"):
         read_dataset(path)
+
+
+def test_a_table_is_no_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text("job,saw\na,1\n")
+    with pytest.raises(InputError) as caught:
+        read_dataset(path)
+    assert str(caught.value) == f"'{path}' is not a dataset: those are .npz files, as icdc generate writes them"

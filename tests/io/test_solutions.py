@@ -106,6 +106,12 @@ def test_a_tour_is_written_by_position(tmp_path: Path) -> None:
         '{"problem": "pmsp", "instance": "elsewhere", "solution": [2, 0, 2]}',
         '{"instance": "q.csv", "solution": [0, 0, 0]}\n{"instance": "p.csv", "solution": [2, 0, 2]}',
         "job,machine\n3,z\n1,z\n2,x",
+        "job;machine\n3;z\n1;z\n2;x",
+        "job\tmachine\n3\tz\n1\tz\n2\tx",
+        "Job, Machine\n1, z\n2, x\n3, z",
+        '"job","machine"\n"1","z"\n"2","x"\n"3","z"',
+        "machine\nz\nx\nz",
+        "Machine\n2\n0\n2",
     ],
 )
 def test_forms_of_a_schedule(tmp_path: Path, text: str) -> None:
@@ -127,8 +133,14 @@ def test_forms_of_a_schedule(tmp_path: Path, text: str) -> None:
         ('{"solution": 3}', "there is no list of items in it"),
         ("[0, 1", "line 1: this is not JSON"),
         ("[1]\n[2]", "none of the 2 lines is for p.csv"),
-        ("job,machine\n1,x\n2,y\n", "the solution has 2 entries where the instance needs 3"),
-        ("job,machine\n1,x\n1,y\n2,z\n", "every job must be named exactly once"),
+        ("job,machine\n1,x\n2,y\n", "job '3' is missing; every job must be named exactly once"),
+        ("job,machine\n1,x\n1,y\n2,z\n", "line 3 names job '1' again; every job must be named exactly once"),
+        ("# mine\n\njob,machine\n1,x\n1,y\n2,z\n", "line 5 names job '1' again"),
+        ("job,machine\n1,x\n2,y\n3,z\n9,x\n", "there is no job 9; they count from 0 to 2"),
+        ("job,machine\n0,x\n1,y\n2,z\n-1,x\n", "there is no job -1; they count from 0 to 2"),
+        ("job,machine\n1,x\n2,y\n3,z\nJ9,x\n", "'J9' is neither a number nor a name of this instance"),
+        ("job,machine\n1,x\n2,Y\n3,z\n", "'Y' is neither a number nor a name of this instance; 'y' is one"),
+        ("x y 1", "'x' is a name and '1' is none; use names or numbers from 0"),
         ("job,machine\n1,x,y\n", "line 2 must have two cells, got 3"),
     ],
 )
@@ -144,7 +156,7 @@ def test_wrong_schedules(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("TYPE: TOUR\nTOUR_SECTION\n1 2 2 4 -1", "a tour must name every city from 0 to n-1 exactly once"),
+        ("TYPE: TOUR\nTOUR_SECTION\n1 2 2 4 -1", "exactly once; 'b' is named more than once and 'c' is missing"),
         ("TYPE: TOUR\nTOUR_SECTION\n1 2 3 5 -1", "entry 4 of the solution is 4"),
         ("TYPE: ATSP\nDIMENSION: 1\nEDGE_WEIGHT_SECTION\n0", "this is an instance, not a tour"),
     ],
@@ -154,6 +166,19 @@ def test_wrong_tours(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         read_solution(path, TOUR)
+
+
+SPACED = Instance("p.csv", Pmsp(), {"durations": np.ones((2, 2))}, ("a;b", "c, d"), ("big saw", "machine"))
+
+
+def test_names_with_blanks_and_marks(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    write_solution(path, SPACED, np.array([1, 0]))
+    assert read_solution(path, SPACED).tolist() == [1, 0]
+    for text in ("machine\nbig saw\n", "big saw\nmachine\n", "big saw, machine"):
+        path.write_text(text)
+        first = 1 if text.startswith("machine") else 0
+        assert read_solution(path, SPACED).tolist() == [first, 1 - first]
 
 
 def test_wrong_endings(tmp_path: Path) -> None:

@@ -99,3 +99,9 @@ def test_what_is_wrong_and_where(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         raw_from_table(text, "t")
     assert message in str(caught.value)
+
+
+def test_units_are_no_reason_to_leave_a_column_out() -> None:
+    with pytest.raises(InputError) as caught:
+        raw_from_table("job,saw (min)\na,10 min\nb,4 min\n", "shop.csv")
+    assert str(caught.value) == "shop.csv: line 2, column 2: '10 min' is not a number"

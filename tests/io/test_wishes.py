@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.errors import IcdcError, InputError
+from icdc.errors import IcdcError, InputError, UsageError
 from icdc.io.wishes import read_busy, read_pairs
 
 
@@ -79,6 +79,11 @@ def test_times(tmp_path: Path, content: str, times: Any) -> None:
 
 def test_a_decimal_comma(tmp_path: Path) -> None:
     assert read_busy(written(tmp_path, "M1;2,5\n"), ",") == {"M1": 2.5}
+    assert read_busy(written(tmp_path, "machine;until\nM1;2,5\nM2;1.234,5\n")) == {"M1": 2.5, "M2": 1234.5}
+    assert read_busy(written(tmp_path, "M1;2.5\nM2;3\n")) == {"M1": 2.5, "M2": 3}
+    with pytest.raises(UsageError, match=r"line 2: .1,234. may be 1\.234 or 1234"):
+        read_busy(written(tmp_path, "machine;until\nM1;1,234\n"))
+    assert read_busy(written(tmp_path, "machine;until\nM1;1,234\n"), ".") == {"M1": 1234}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_errors_are_sentences_as_problem_json(serving: Serving, shop: dict[str, 
         (client.post("/v1/solve", content=b"1,2", headers={"content-type": ""}), 415, None, "is not read"),
         (client.get("/v1/jobs/nobody"), 404, None, "there is no job 'nobody'"),
         (client.get("/v1/nothing"), 404, None, "there is nothing at this address"),
-        (client.put("/v1/solve"), 405, None, "does not take that method"),
+        (client.put("/v1/solve"), 405, None, "this address takes POST"),
         (client.get("/v1/jobs/%2e%2e%2fetc"), 404, None, ""),
     ]
     for response, status, exit_code, sentence in cases:
@@ -63,6 +63,22 @@ def test_errors_are_sentences_as_problem_json(serving: Serving, shop: dict[str, 
         assert document["status"] == status
         assert document["exit_code"] == exit_code
         assert sentence in document["detail"]
+
+
+def test_a_wrong_method_is_told_the_right_ones(serving: Serving) -> None:
+    client = serving()
+    for method, path, takes in (
+        ("GET", "/v1/solve", "POST"),
+        ("PUT", "/v1/solve", "POST"),
+        ("POST", "/v1/problems", "GET"),
+        ("POST", "/v1/jobs/x", "DELETE and GET"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.json()["detail"]) == (405, f"this address takes {takes}")
+        assert answer.headers["Allow"] == takes.replace(" and ", ", ")
+    for method, path in (("GET", "/v1/solved"), ("GET", "/nothing"), ("POST", "/v1/solve/x")):
+        assert client.request(method, path).status_code in (404, 405)
+        assert "takes" not in client.request(method, path).json()["detail"]
 
 
 def test_a_body_without_a_length_is_limited_too(serving: Serving) -> None:
@@ -320,6 +336,15 @@ def test_what_the_server_says_of_itself(serving: Serving, shop: dict[str, Any]) 
     about = client.get("/v1/problems").json()
     assert about["problems"]["pmsp"]["row_words"] == ["job", "jobs"]
     assert about["problems"]["atsp"]["tour"]
+    assert about["problems"]["pmsp"]["conditions"] == ["fixed", "stay", "busy"]
+    assert about["problems"]["atsp"]["conditions"] == ["fixed", "stay", "open", "first", "last"]
+    assert {"setups", "flow-shop"} < set(about["problems"])
+    for name in ("setups", "flow-shop"):
+        assert about["problems"][name]["sequence"]
+        assert about["problems"][name]["conditions"] == ["fixed", "stay", "first", "last"]
+        assert about["problems"][name]["row_words"] == ["job", "jobs"]
+    assert {"time_limit", "busy", "transpose"} < set(about["words"])
+    assert "text/csv" in about["content"]
     assert about["solvers"]["search"]["installed"]
     assert about["limits"]["queue"] == 256
     assert client.get("/v1/models").json()["pmsp"]["problem"] == "pmsp"

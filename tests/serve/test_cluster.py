@@ -33,3 +33,12 @@ def test_without_ray_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ray" else find(name))
     assert run(["serve", "--ray", "local"]) == 5
     assert "pip install 'icdc[serve-cluster]'" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("icdc.serve.cluster._module", lambda name: pytest.fail("Ray was asked"))
+    assert run(["serve", "--ray", "127.0.0.1:99999999"]) == 2
+    assert "--ray 127.0.0.1:99999999: there is no Ray cluster to be reached (" in capsys.readouterr().err

@@ -10,6 +10,8 @@ import pytest
 import icdc
 from icdc.errors import InputError, UsageError
 from icdc.problems.conditions import Conditions
+from icdc.problems.registry import SHIPPED
+from icdc.serve.app import conditions_of
 from icdc.serve.limits import Limits, Settings
 from icdc.serve.orders import Order, Source, read_order
 from icdc.serve.reading import read
@@ -62,6 +64,24 @@ def test_what_is_asked_of_a_solution() -> None:
 def test_what_cannot_be_asked(words: dict[str, Any], sentence: str) -> None:
     with pytest.raises((InputError, UsageError), match=re.escape(sentence)):
         order({"instance": [[1, 2], [3, 4], [5, 6]], **words})
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_the_server_says_can_be_asked_can_be_asked(name: str) -> None:
+    """Of every problem exactly what is listed."""
+    problem = SHIPPED[name]()
+    size = (3,) * len(problem.size_names)
+    arrays = problem.sample(1, size, np.random.default_rng(0))
+    document = {"problem": name, **{key: array[0].tolist() for key, array in arrays.items()}}
+    asked: dict[str, Any] = {"fixed": [[0, 1]], "stay": 1, "open": True, "first": 0, "last": 1, "busy": [1, 2, 3]}
+    for word, value in asked.items():
+        start = {"start": [0, 1, 2]} if word == "stay" else {}
+        wanted = {"instance": document, "problem": name, word: value, **start}
+        if word in conditions_of(type(problem)):
+            assert order(wanted).instance.conditions is not None
+        else:
+            with pytest.raises(UsageError, match=f"'{word}'"):
+                order(wanted)
 
 
 def test_a_sequence_is_shown_as_it_was_given() -> None:

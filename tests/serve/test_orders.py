@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 
 from icdc.client import Words
 from icdc.errors import InputError, UsageError
+from icdc.io import ReadOptions
 from icdc.serve.documents import _ENVELOPE, REQUEST_QUERY
 from icdc.serve.limits import Limits, Settings
-from icdc.serve.orders import TRACED, WORDS, Order, Source, clean_name, read_order
+from icdc.serve.options import READING
+from icdc.serve.orders import KINDS, TRACED, WORDS, Order, Source, clean_name, read_order
 from icdc.serve.reading import read
 from icdc.serve.refusals import Refusal
 from icdc.solving.registry import SOLVERS, solver_class
@@ -101,7 +104,9 @@ def test_the_words_are_the_same_wherever_they_are_written() -> None:
     """In what is read, in the OpenAPI document and, but for what it says by itself, in the client."""
     assert set(_ENVELOPE["properties"]) == {"instance", *WORDS}
     assert {one["name"] for one in REQUEST_QUERY} <= set(WORDS)
-    assert set(Words.__annotations__) == set(WORDS) - {"problem", "name", "trace"}
+    assert set(Words.__annotations__) == set(WORDS) - {"problem", "name", "trace", *READING}
+    assert set(READING) < set(WORDS)
+    assert {one.name for one in fields(ReadOptions)} - set(READING) == {"metric", "nan_forbidden"}
 
 
 def test_the_solvers_that_can_be_traced_are_those_that_are_written_down() -> None:
@@ -189,6 +194,72 @@ def test_reading_asks_where_a_matrix_may_be_two_things() -> None:
     assert found["candidates"]["pmsp"]["matrix"] == [[5, 2], [3, 6]]
     assert "may be distances or processing times" in found["question"]
     assert read(Source(b"5,2\n3,6\n", "text/csv", {"problem": "pmsp"}), SETTINGS)["problem"] == "pmsp"
+
+
+MACHINES = b"machine;J 1;J 2\nsaw;1,5;2\nmill;3,25;4\nTotal;4,75;6\n"
+
+
+def test_a_request_says_how_its_content_is_to_be_read() -> None:
+    """What the sentence asks for can be answered in the query and, for a text in an object, beside it."""
+    with pytest.raises(UsageError, match="transpose"):
+        read_order(Source(MACHINES, "text/csv"), SETTINGS)
+    words = {"skip": "Total", "transpose": "true"}
+    found = read_order(Source(MACHINES, "text/csv", words), SETTINGS).instance
+    assert (found.rows, found.columns) == (("J 1", "J 2"), ("saw", "mill"))
+    assert found.arrays["durations"].tolist() == [[1.5, 3.25], [2, 4]]
+    assert read(Source(MACHINES, "text/csv", {**words, "problem": "pmsp"}), SETTINGS)["columns"] == ("saw", "mill")
+    inside = order(
+        {"instance": MACHINES.decode(), "skip": ["Total", "mill"], "transpose": False, "decimal": ","}
+    ).instance
+    assert (inside.rows, inside.columns) == (("saw",), ("J 1", "J 2"))
+    several = read_order(Source(MACHINES, "text/csv", words | {"skip": '["Total", "mill"]'}), SETTINGS).instance
+    assert several.columns == ("saw",)
+    numbered = order(
+        {"instance": "1,2,3\n2,5,7\n3,5,7\n4,5,8", "id_column": 0, "labels": False, "comments": True}
+    ).instance
+    assert numbered.arrays["durations"].shape == (4, 3)
+    forbidding = read_order(Source(b"m1,m2\n1,nan\n3,4\n2,2\n", "text/csv", {"forbidden": "nan"}), SETTINGS).instance
+    assert forbidding.forbidden is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"labels": "perhaps"}, "'labels' must be true or false"),
+        ({"decimal": ";"}, "the decimal mark must be '.' or ','"),
+        ({"decimal": 3}, "'decimal' must be a text, got '3'"),
+        ({"id_column": True}, "'id_column' must be a text, got 'True'"),
+        ({"skip": 3}, "'skip' must be a name or a list of names, got '3'"),
+        ({"skip": "[1"}, "'skip' must be a name or a list of names, got '[1'"),
+        ({"skip": [1]}, "'skip' must be a name or a list of names"),
+        ({"forbidden": "x"}, "'forbidden' takes 'nan' or nothing, got 'x'"),
+        ({"sheet": "A"}, "instance: sheet is for workbooks"),
+        ({"metric": "geo"}, "unknown option 'metric'"),
+    ],
+)
+def test_ways_of_reading_that_are_refused(words: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match="^" + re.escape(sentence)):
+        order({"instance": "1,2\n3,4\n5,6\n", **words})
+
+
+def test_a_workbook_is_read_as_the_request_says() -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["Plan"], ["job", "saw", "mill"], ["a", 1, 2], ["b", 3, 4], ["c", 5, 6]):
+        book.active.append(row)
+    book.active.title = "Times"
+    book.create_sheet("More").append([1, 2])
+    book["Times"].row_dimensions[5].hidden = True
+    content = io.BytesIO()
+    book.save(content)
+    words = {"sheet": "Times", "range": "A2:C5", "hidden": "0"}
+    kind = next(kind for kind, ending in KINDS.items() if ending == ".xlsx")
+    assert read_order(Source(content.getvalue(), kind, words), SETTINGS).instance.rows == ("a", "b")
+    assert read_order(Source(content.getvalue(), kind, words | {"hidden": "1"}), SETTINGS).instance.rows == (
+        "a",
+        "b",
+        "c",
+    )
 
 
 def test_empty_cells_are_forbidden_pairs() -> None:

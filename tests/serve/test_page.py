@@ -194,6 +194,18 @@ def test_bad_input_gets_the_sentence_of_the_command_line(visit: Callable[..., An
     assert "“many” in row Bracket, column Laser is not a number" in page.inner_text("#error")
 
 
+def test_what_the_page_does_not_show_is_said(visit: Callable[..., Any]) -> None:
+    """Sequences of jobs are solved by the server, and neither offered nor drawn here."""
+    page = visit()
+    before = cells(page)
+    assert page.locator("#problem input").evaluate_all("boxes => boxes.map((box) => box.value)") == ["pmsp", "atsp"]
+    paste(page, '{"problem": "setups", "setups": [[0, 3], [4, 0]]}')
+    page.wait_for_selector("#error:not([hidden])")
+    assert "“setups”, which the page does not show" in page.inner_text("#error")
+    assert cells(page) == before
+    assert "setups and flow shops" in page.inner_text("footer")
+
+
 def test_a_reload_in_the_middle_loses_nothing(visit: Callable[..., Any]) -> None:
     page = visit()
     page.select_option("#example", "shop")

@@ -111,6 +111,8 @@ def test_requests_do_not_reach_files(serving: Serving) -> None:
         (["--host", "0.0.0.0", "--token", "short"], "--token must have at least 8 printable characters"),
         (["--seconds", "0"], "the limit 'seconds' must be more than 0, got 0"),
         (["--device", "tpu"], "--device must be auto, cpu or cuda, got 'tpu'"),
+        (["--origin", "tool.example"], "--origin must be as browsers write it, such as https://tool.example, got"),
+        (["--origin", "https://a.example", "--origin", "https://tool.example/"], "got 'https://tool.example/'"),
         (["--model", "/nowhere/x.safetensors"], "--model /nowhere/x.safetensors: no such file"),
     ],
 )

@@ -74,3 +74,20 @@ def test_busy_machines(solver: str) -> None:
     assert answer.bound is None or answer.bound <= best
     if solver in EXACT:
         assert answer.objective == best
+
+
+@pytest.mark.parametrize(
+    ("asked", "best"),
+    [
+        ({}, 3.5),
+        ({"busy": [0.5, 0]}, 4.0),
+        ({"start": [1, 1, 0], "stay": 0.25}, 3.75),
+        ({"fixed": {0: 1}, "busy": [0, 1.75]}, 9.2),
+    ],
+)
+def test_decimals_are_proven_like_whole_numbers(asked: dict[str, Any], best: float) -> None:
+    """Busy times, changes and forbidden pairs leave them decimals."""
+    answer = icdc.solve([[3.5, 5.25], [None, 2.2], [1.1, 1.3]], time_limit=20.0, **asked)
+    assert answer.optimal
+    assert answer.objective == pytest.approx(best)
+    assert answer.seconds < 10.0

@@ -103,3 +103,11 @@ def test_gap(objective: float, bound: float | None, gap: float | None) -> None:
 def test_a_bound_that_nobody_knows_is_not_met() -> None:
     cost, bound = np.array([0.0, -1.0, 5.0, 5.0]), np.array([-np.inf, -np.inf, 5.0, 4.0])
     assert meets(cost, bound).tolist() == [False, False, True, False]
+
+
+def test_a_bound_is_met_in_proportion_whatever_the_unit() -> None:
+    """Costs far below 1, of times in tiny units, are not proven by being small."""
+    for unit in (1.0, 1e-6, 1e-12, 1e-300, 1e12):
+        cost, bound = unit * np.array([3.0, 3.0, 3.0 * (1 + 1e-12)]), unit * np.array([3.0, 2.0, 3.0])
+        assert meets(cost, bound).tolist() == [True, False, True]
+    assert meets(np.array([0.0, 1e-12]), np.zeros(2)).tolist() == [True, False]

@@ -6,6 +6,7 @@ Data goes to stdout, words to stderr. Every failure is one sentence and the exit
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import signal
@@ -32,8 +33,18 @@ from .train import train
 from .verify import verify
 
 INTERRUPTED = 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_MEMORY = re.compile(r"OutOfMemoryError|can't allocate memory")
 """What torch says where there is not enough memory, on a GPU and on a CPU."""
+RULES = (
+    (r"greater than or equal to (\S+)", "at least {}"),
+    (r"less than or equal to (\S+)", "at most {}"),
+    (r"greater than (\S+)", "more than {}"),
+    (r"less than (\S+)", "less than {}"),
+    (r"a valid integer", "a whole number"),
+    (r"a valid number", "a number"),
+)
+"""What typer says of numbers that do not fit, and what we say."""
 MISTAKES: tuple[type[Exception], ...] = typer.BadParameter.__bases__
 """What typer raises for any mistake in the options."""
 
@@ -79,6 +90,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             given = sys.argv[1:] if arguments is None else list(arguments)
             code = app(args=given, prog_name="icdc", standalone_mode=False)
         except SystemExit as stop:
+            if isinstance(stop.__context__, BrokenPipeError):  # which typer ends by
+                return _flushed(0)
             return _flushed(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
         except IcdcError as error:
             _say(str(error))
@@ -89,6 +102,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             _say(interrupts.word)
             return interrupts.exit_code
         except OSError as error:
+            if error.errno in NO_ROOM and error.filename is None:
+                return _unwritten(error)
             if error.filename is None or os.environ.get("ICDC_DEBUG"):
                 return _unexpected(error)
             _say(f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror})")
@@ -118,10 +133,21 @@ def _usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = _in_our_words(" ".join(error.format_message().split()).rstrip("."))
     command = error.ctx.command_path if error.ctx is not None else "icdc"
     _say(f"{message[0].lower()}{message[1:]} (see {command} --help)")
     return 2
+
+
+def _in_our_words(message: str) -> str:
+    """Return what typer says of a value in the words of all other sentences: `--samples must be at least 1`."""
+    found = re.fullmatch(r"Invalid value for '?(?P<option>[^':]+)'?: Input should be (?P<rule>.+)", message)
+    if found is None:
+        return message
+    for pattern, words in RULES:
+        if rule := re.match(pattern, found["rule"]):
+            return f"{found['option']} must be {words.format(*rule.groups())}"
+    return message
 
 
 def main() -> None:
@@ -166,10 +192,23 @@ def _say(sentence: str) -> None:
 
 
 def _flushed(code: int) -> int:
-    """Write out what is buffered now: a reader that has gone away (`icdc … | head`) is not an error."""
+    """Write out what is buffered now: a reader that has gone away (`icdc … | head`) is not an error, a full disk is."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # the interpreter flushes again on exit; give it somewhere to write
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nowhere()
+    except OSError as error:
+        return _unwritten(error)
     return code
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that what is printed has no room, such as on a full disk that standard output is sent to."""
+    _write_nowhere()
+    _say(f"standard output cannot be written ({error.strerror})")
+    return InputError.exit_code
+
+
+def _write_nowhere() -> None:
+    """Give the interpreter, which flushes again on exit, somewhere to write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import options as check
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..machine import available_memory, gibibytes
 from .problems import find_problem, read_size
 from .progress import progress
@@ -114,6 +114,11 @@ def _drawn(name: str, size: str | None, count: int, seed: int, family: str | Non
     _check_memory(problem.shape(sample.size), count)
     try:
         arrays = sample.draw(problem)
-        return Dataset(problem, arrays, forbidden=sample.forbidden(problem, arrays)), sample
+        dataset = Dataset(problem, arrays, forbidden=sample.forbidden(problem, arrays))
     except (MemoryError, ValueError):  # NumPy says either, by how far it is too much
         raise UsageError(f"{count} instances of size {size} do not fit into memory") from None
+    try:
+        problem.check({key: array[:1] for key, array in arrays.items()})
+    except InputError as error:  # such as tours of one city, which nothing could read again
+        raise UsageError(f"--size {size}: {error}") from None
+    return dataset, sample

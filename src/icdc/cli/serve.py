@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from ..errors import MissingExtraError, UsageError
 
+_ORIGIN = re.compile(r"https?://[^/\s?#]+")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -65,6 +67,9 @@ def serve(
         raise UsageError(f"--host {host} can be reached by others: give them a token with --token or ICDC_TOKEN")
     if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
         raise UsageError("--token must have at least 8 printable characters and no blanks")
+    for page in origin or ():
+        if not _ORIGIN.fullmatch(page):
+            raise UsageError(f"--origin must be as browsers write it, such as https://tool.example, got '{page}'")
     settings = Settings(
         Limits(body=body, cells=cells, seconds=seconds, samples=samples, queue=queue, batch=batch, grace=grace),
         data=data,

@@ -1,6 +1,7 @@
 """`icdc solve`: files in, checked answers out."""
 
 import contextlib
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -136,6 +137,7 @@ def solve(
     instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
     wanted = wishes.read_wishes(fix, stay, open_path, first, last, busy, decimal)
     _check_animation(plot, recorder, instances, bool(wanted))
+    _check_tours(out, instances)
     asked_for, starts = _posed(instances, wanted, start)
     file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
@@ -161,7 +163,7 @@ def solve(
                 reason = answer.reason
                 if file is None:
                     watch.clear()
-                    _print(answer, as_json)
+                    _print(answer, as_json, last=out is None and plot is None)
                 elif answer.interrupted:
                     continue
                 elif not number:
@@ -244,6 +246,13 @@ def _check_animation(
         raise UsageError(f"--plot {plot}: a '{instances[0].problem.name}' cannot be animated; write .png instead")
 
 
+def _check_tours(out: Path | None, instances: "list[Instance]") -> None:
+    """Refuse to write as a tour what is none."""
+    other = next((one.problem for one in instances if not one.problem.solution_is_tour), None)
+    if out is not None and out.suffix.lower() == ".tour" and other is not None:
+        raise UsageError(f"--out {out}: a '{other.name}' solution is not a tour; write .csv instead")
+
+
 def _check_outputs(out: Path | None, plot: Path | None, resume: bool) -> None:
     """Refuse, before anything is solved, what could not be written after."""
     if resume and (out is None or out.suffix.lower() != STREAM):
@@ -260,10 +269,16 @@ def _numbered(path: Path | None, place: int, count: int) -> Path | None:
     return path if path is None or count == 1 else path.with_stem(f"{path.stem}-{place}")
 
 
-def _print(answer: "Answer", as_json: bool) -> None:
+def _print(answer: "Answer", as_json: bool, last: bool) -> None:
+    """Print an answer; where its reader has gone away, that ends the command, unless files are still to be written."""
     from ..solving.answer import json_line, text
 
-    print(json_line(answer) if as_json else text(answer), flush=True)
+    try:
+        print(json_line(answer) if as_json else text(answer), flush=True)
+    except BrokenPipeError:
+        if last:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Recorder | None") -> None:

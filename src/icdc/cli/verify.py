@@ -16,7 +16,7 @@ def verify(
     instance: Annotated[str, typer.Argument(help="File with one instance, or - for standard input.")],
     solution: Annotated[str, typer.Argument(help="A .tour, .json, .csv or text file, or - for standard input.")],
     problem: Annotated[str | None, typer.Option(help=HELP)] = None,
-    index: Annotated[int, typer.Option(min=0, help="Which instance of a file with several, from 0.")] = 0,
+    index: Annotated[int | None, typer.Option(min=0, help="Which instance of a file with several, from 0.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     start: Annotated[str | None, typer.Option(help="Earlier solution that --stay compares with.")] = None,
     fix: wishes.Fix = None,
@@ -62,6 +62,9 @@ def verify(
         labels, comments, decimal, id_column, metric, sheet, cells, forbidden, skip, transpose, hidden
     )
     instances = read_instances(instance, None if problem is None else find_problem(problem), read)
+    if index is None and len(instances) > 1:
+        raise UsageError(f"{instance}: the file holds {len(instances)} instances; say which with --index, from 0")
+    index = index or 0
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")
     wanted = wishes.read_wishes(fix, stay, open_path, first, last, busy, decimal)

@@ -34,6 +34,9 @@ _AXES = {BARE: 2} | {
 }
 """How many axes the arrays of one instance have, for the problems that ship."""
 
+_ARCHIVE = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\x93NUMPY")
+"""What files of NumPy arrays begin with, packed once more by gzip or not."""
+
 
 @dataclass(frozen=True)
 class SeededSample:
@@ -114,6 +117,8 @@ def read_dataset(path: str | Path, problem: Problem | None = None) -> Dataset:
     """
     path = Path(path)
     content = read_bytes(path)
+    if not content.startswith(_ARCHIVE):
+        raise InputError(f"'{path}' is not a dataset: those are .npz files, as icdc generate writes them")
     try:
         stored = load_arrays(content, str(path))
     except InputError as error:

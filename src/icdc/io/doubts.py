@@ -91,7 +91,7 @@ def refuse_names(
             if found and not one_family(names or ()):
                 raise UsageError(
                     f"{grid.name}: the {what if what != 'line' else 'row'} {shorten(name)} seems not to be one of the "
-                    f"matrix; say --skip {_quoted(name)} to leave it out, {decides(layout)} if it is"
+                    f"matrix; say --skip {quoted(name)} to leave it out, {decides(layout)} if it is"
                 )
 
 
@@ -150,6 +150,6 @@ def _all_say(names: Sequence[str] | None, words: set[str]) -> bool:
     return bool(names) and all(set(words_of(name)) & words for name in names or ())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """Return a name as a shell takes it."""
     return name if name.isalnum() else shorten(name)

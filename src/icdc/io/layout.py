@@ -65,7 +65,8 @@ def layout_of(grid: Grid, options: ReadOptions, square: bool) -> Layout:
     else:
         names = _names(grid, header, options)
     layout = Layout(header, names)
-    if options.labels is None:
+    decided = grid.header is False and grid.labels is False  # lists of numbers, as in JSON, have no place for names
+    if options.labels is None and not decided:
         _refuse_doubts(grid, layout, square)
     return layout
 

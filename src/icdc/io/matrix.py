@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..problems.contract import Problem
 from ..problems.instance import Names
-from .doubts import refuse_names, refuse_sums
+from .doubts import quoted, refuse_names, refuse_sums
 from .grid import LARGEST_GRID, Grid
 from .layout import Layout, layout_of
 from .numbers import Number, Plain, Style, is_forbidden, is_missing, read_number, shorten, style_of
@@ -173,6 +173,14 @@ def _points(
     return raw_from_points(values, missing, columns, options.metric, grid.name, rows, grid.notes)
 
 
+def _skip_hint(grid: Grid, body: Sequence[Sequence[str]], column: int, first: int) -> str:
+    """Say how a column of words under a name, such as remarks, is left out; nothing about others, such as '10 min'."""
+    place = column - len(body[0]) + len(grid.rows[0])
+    if not first or place < 0 or len(body) < 2 or any(char.isdigit() for row in body for char in row[column]):
+        return ""
+    return f"; say --skip {quoted(tidy(grid.rows[0][place]))} if that column is none of the matrix"
+
+
 def _read(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int], first: int, options: ReadOptions) -> _Cells:
     """Read the numbers of a table, and say how they were written."""
     style = style_of(
@@ -196,7 +204,7 @@ def _read(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int], first:
             try:
                 values[-1].append(read_number(cell, style))
             except InputError as error:
-                raise InputError(f"{grid.place(r + first, c)}: {error}") from None
+                raise InputError(f"{grid.place(r + first, c)}: {error}{_skip_hint(grid, body, c, first)}") from None
     _say_style(grid, style, (row[c] for row in body for c in data))
     return _Cells(to_array(values), forbidden)
 

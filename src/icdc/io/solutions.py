@@ -8,7 +8,9 @@ from 0, or the names the instance came with.
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from .raw import tidy
 from .tsplib import format_tour, looks_like_tsplib, parse_tsplib
 
 ENDINGS = (".tour", ".csv", ".json", ".txt")
+_MARKS = ("\t", ";", ",")
+"""What may separate the cells of a line."""
 
 
 def read_solution(source: str | Path, instance: Instance) -> NDArray[np.int64]:
@@ -55,6 +59,15 @@ def choice_of(items: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     for place, item in enumerate(items, 1):
         if not 0 <= item < columns:
             raise InputError(f"entry {place} of the solution is {item}; it must be from 0 to {columns - 1}")
+    seen = Counter(items)
+    if problem.solution_is_tour and len(seen) < rows:
+        (twice, _), *_ = seen.most_common(1)
+        missing = next(item for item in range(rows) if item not in seen)
+        named = [shorten(label) for label in instance.item_labels([twice, missing])]
+        word = problem.row_words[0]
+        raise InputError(
+            f"every {word} must be named exactly once; {named[0]} is named more than once and {named[1]} is missing"
+        )
     choice = instance.choice([int(item) for item in items])
     needed = problem.shape(size)[0]
     if choice.shape != (needed,):
@@ -121,33 +134,71 @@ def _items(text: str, name: str, instance: Instance) -> list[int]:
         return tour
     if text.lstrip()[:1] in ("[", "{"):
         return _items_of_json(parse_json(text, name), name, instance)
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     if not lines:
         raise InputError(f"{name}: the file is empty")
-    header = tuple(cell.strip() for cell in lines[0].split(","))
-    known = {problem.solution_header() for problem in (instance.problem, *(cls() for cls in BUILT_IN.values()))}
+    for mark in _MARKS:
+        header = tuple(cell.strip().lower() for cell in _cells(lines[0][1], mark))
+        if _is_header(header, instance):
+            rows = [(number, [cell.strip() for cell in _cells(line, mark)]) for number, line in lines[1:]]
+            return _items_of_table(rows, name, instance, len(header))
+    return _numbers(_listed([line.strip() for _, line in lines], instance), instance.items, name)
+
+
+def _is_header(words: tuple[str, ...], instance: Instance) -> bool:
+    """Tell whether some words, in small letters, stand above a table as `_table` writes it."""
+    problems = (instance.problem, *(cls() for cls in BUILT_IN.values()))
+    mine, *others = [tuple(word.lower() for word in problem.solution_header()) for problem in problems]
     # a table of a sequence says beside each job when it is done
-    if header in known or (len(header) > 2 and header[:2] == instance.problem.solution_header()):
-        return _items_of_table(lines[1:], name, instance, len(header))
-    separator = next((s for s in ("\t", ";", ",") if any(s in line for line in lines)), None)
-    cells = [cell.strip() for line in lines for cell in line.split(separator)]
-    return _numbers([cell for cell in cells if cell], instance.items, name)
+    return words in (mine, *others) or (len(words) > 2 and words[:2] == mine)
 
 
-def _items_of_table(lines: list[str], name: str, instance: Instance, width: int) -> list[int]:
-    """Read what `_table` writes, in any order of its lines."""
+def _listed(lines: list[str], instance: Instance) -> list[str]:
+    """Return the items of a file that only lists them: one a line, or between marks or blanks."""
+    names = _index(instance.items)
+    word = instance.problem.solution_header()[1].lower()
+    if len(lines) > 1 and lines[0].lower() == word and visible(tidy(lines[0])) not in names:
+        lines = lines[1:]  # one column, and what it holds above it
+    if any(" " in line and visible(tidy(line)) in names for line in lines):
+        return lines  # names with blanks in them
+    separator = next((mark for mark in _MARKS if any(mark in line for line in lines)), None)
+    return [cell.strip() for line in lines for cell in line.split(separator) if cell.strip()]
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    return next(csv.reader([line.strip(" ")], delimiter=mark, skipinitialspace=True))
+
+
+def _items_of_table(rows: list[tuple[int, list[str]]], name: str, instance: Instance, width: int) -> list[int]:
+    """Read what `_table` writes, in any order of its lines, which come with their numbers."""
     problem = instance.problem
-    pairs = list(csv.reader(lines))
-    for line, pair in enumerate(pairs, 2):
-        if len(pair) != width:
+    for number, row in rows:
+        if len(row) != width:
             wanted = "two cells" if width == 2 else f"{width} cells"
-            raise InputError(f"{name}: line {line} must have {wanted}, got {len(pair)}")
-    keys = _numbers([pair[0].strip() for pair in pairs], None if problem.solution_is_tour else instance.rows, name)
-    values = _numbers([pair[1].strip() for pair in pairs], instance.items, name)
-    if sorted(keys) != list(range(len(keys))):
-        raise InputError(f"{name}: every {problem.solution_header()[0]} must be named exactly once")
-    ordered = dict(zip(keys, values, strict=True))
-    return [ordered[key] for key in range(len(keys))]
+            raise InputError(f"{name}: line {number} must have {wanted}, got {len(row)}")
+    keys = _numbers([row[0] for _, row in rows], None if problem.solution_is_tour else instance.rows, name)
+    values = _numbers([row[1] for _, row in rows], instance.items, name)
+    word = problem.solution_header()[0]
+    ordered: dict[int, int] = {}
+    for (number, row), key, value in zip(rows, keys, values, strict=True):
+        if key in ordered:
+            raise InputError(
+                f"{name}: line {number} names {word} {shorten(row[0])} again; every {word} must be named exactly once"
+            )
+        ordered[key] = value
+    needed = problem.named(problem.size(instance.batch()))[0]
+    beyond = [key for key in sorted(ordered, reverse=True) if not 0 <= key < needed]
+    if beyond:
+        raise InputError(f"{name}: there is no {word} {beyond[0]}; they count from 0 to {needed - 1}")
+    missing = next((key for key in range(needed) if key not in ordered), None)
+    if missing is not None:
+        label = str(missing) if problem.solution_is_tour else instance.row_labels([missing])[0]
+        raise InputError(f"{name}: {word} {shorten(label)} is missing; every {word} must be named exactly once")
+    return [ordered[key] for key in range(needed)]
 
 
 def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[int]:
@@ -174,16 +225,39 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
     return document
 
 
+def _index(names: Names | None) -> dict[str, int]:
+    return {} if names is None else {visible(tidy(label)): i for i, label in enumerate(names)}
+
+
 def _numbers(cells: list[str], names: Names | None, name: str) -> list[int]:
     """Turn names, or numbers from 0, into numbers; names win where every cell is one."""
-    index = {} if names is None else {visible(tidy(label)): i for i, label in enumerate(names)}
-    if names is not None and all(visible(tidy(cell)) in index for cell in cells):
+    index = _index(names)
+    known = [visible(tidy(cell)) in index for cell in cells]
+    if names is not None and all(known):
         return [index[visible(tidy(cell))] for cell in cells]
-    items = []
-    for cell in cells:
-        digits = cell.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
-            known = "" if names is None else " of this instance"
-            raise InputError(f"{name}: {shorten(cell)} is neither a number nor a name{known}")
-        items.append(int(cell))
-    return items
+    whole = [_is_number(cell) for cell in cells]
+    strange = [cell for cell, is_name, is_number in zip(cells, known, whole, strict=True) if not is_name | is_number]
+    if strange:
+        raise InputError(f"{name}: {_neither(strange[0], names)}")
+    if not all(whole):
+        named, number = cells[whole.index(False)], cells[known.index(False)]
+        raise InputError(
+            f"{name}: {shorten(named)} is a name and {shorten(number)} is none; use names or numbers from 0"
+        )
+    return [int(cell) for cell in cells]
+
+
+def _is_number(cell: str) -> bool:
+    digits = cell.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18
+
+
+def _neither(cell: str, names: Names | None) -> str:
+    """Say that a cell is neither a number nor a name, and which name is like it."""
+    if names is None:
+        return f"{shorten(cell)} is neither a number nor a name"
+    alike = get_close_matches(cell.lower(), [label.lower() for label in names], 1, 0.8)
+    like = next((label for label in names if alike and label.lower() == alike[0]), None)
+    return f"{shorten(cell)} is neither a number nor a name of this instance" + (
+        "" if like is None else f"; {shorten(like)} is one"
+    )

@@ -8,7 +8,7 @@ from ..errors import InputError, visible
 from ..problems.registry import SHIPPED
 from .documents import parse_json
 from .files import decode_text, read_bytes
-from .numbers import Number, Style, read_number, shorten
+from .numbers import Number, read_number, shorten, style_of
 
 _WORDS = {"from", "to", "next", "before", "after", "successor", "row", "column"}
 _WORDS |= {word for cls in SHIPPED.values() for word in (cls.row_words[0], cls.column_words[0])}
@@ -48,20 +48,22 @@ def read_busy(source: str | Path, decimal: str | None = None) -> dict[str | int,
 
     A table has one column or two, `machine,until`; JSON is an object or a list of numbers.
 
-    decimal : the mark before fractions; "." unless given.
+    decimal : the mark before fractions; by default it is found as in a table, and asked for where it is in doubt.
     """
     name, text = _text(source)
     if text.lstrip()[:1] in ("[", "{"):
         return _times_of_json(text, name)
     found: dict[str | int, Number] = {}
     listed: list[Number] = []
-    for number, cells in _rows(text, name):
+    rows = _rows(text, name)
+    style = style_of(((cells[-1], f"{name}: line {number}") for number, cells in rows), _separator(text), decimal)
+    for number, cells in rows:
         if len(cells) not in (1, 2) or (listed and len(cells) == 2) or (found and len(cells) == 1):
             raise InputError(f"{name}: line {number} must have a machine and a time, as the others")
         if number == 1 and cells[-1].lower() in _TIMES:
             continue
         try:
-            time = read_number(cells[-1], Style(decimal or "."))
+            time = read_number(cells[-1], style)
         except InputError as error:
             raise InputError(f"{name}: line {number}: {error}") from None
         if len(cells) == 1:
@@ -85,10 +87,9 @@ def _text(source: str | Path) -> tuple[str, str]:
 
 def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
     """Return the lines that have anything in them, numbered from 1, as cells."""
-    lines = text.splitlines()
-    separator = next((mark for mark in ("\t", ";", ",") if any(mark in line for line in lines)), " ")
+    separator = _separator(text)
     found = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -97,6 +98,11 @@ def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
             raise InputError(f"{name}: line {number} cannot be read as a table ({visible(str(error))})") from None
         found.append((number, [cell.strip() for cell in cells]))
     return found
+
+
+def _separator(text: str) -> str:
+    """Return what stands between the cells of a line."""
+    return next((mark for mark in ("\t", ";", ",") if mark in text), " ")
 
 
 def _document(text: str, name: str) -> Any:

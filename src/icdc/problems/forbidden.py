@@ -44,7 +44,8 @@ def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_
     if costs is None or costs[0].shape != forbidden.shape or not np.array_equal(costs[0], matrix):
         raise InputError(f"instances of '{problem.name}' cannot have forbidden pairs: its entries are not their costs")
     highest = ceiling(matrix, forbidden)
-    number = highest + 1 if isinstance(highest, int) else 2 * highest + 1
+    # whole among reals as well, so that decimals stay decimals
+    number = highest + 1 if isinstance(highest, int) else float(np.ceil(2 * highest + 1))
     limit = LARGEST_INTEGER if isinstance(highest, int) else LARGEST_REAL
     if number * len(matrix) > limit:
         raise InputError("the numbers are too large for an instance with forbidden pairs; use a larger unit")

@@ -6,19 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compiled import SEARCH, in_background
+from .decimal_schedules import DecimalScheduleSearch, whole_units
 from .effort import Effort
 from .schedule_bound import knapsack_bound
 from .schedule_search import ScheduleSearch
 from .tour_search import TourSearch
 
-InstanceSearch = TourSearch | ScheduleSearch
+InstanceSearch = TourSearch | ScheduleSearch | DecimalScheduleSearch
 
 
 def search_of(
     structure: Literal["tour", "makespan"], matrix: NDArray[Any], seed: int, start: NDArray[np.int64] | None = None
 ) -> InstanceSearch:
     """Return the search for an instance: a tour through a matrix of steps, or a schedule by a matrix of durations."""
-    return (TourSearch if structure == "tour" else ScheduleSearch)(matrix, seed, start=start)
+    if structure == "tour":
+        return TourSearch(matrix, seed, start=start)
+    if (whole := whole_units(matrix)) is not None:
+        return DecimalScheduleSearch(matrix, *whole, seed, start)
+    return ScheduleSearch(matrix, seed, start=start)
 
 
 def compile_ahead(search: InstanceSearch, wait: float = 0.0) -> None:

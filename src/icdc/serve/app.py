@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -16,7 +17,8 @@ from starlette.staticfiles import StaticFiles
 from .. import __version__
 from ..errors import IcdcError
 from ..models.catalogue import available, card_of
-from ..problems.registry import BUILT_IN
+from ..problems.contract import Problem
+from ..problems.registry import SHIPPED
 from ..solving.registry import SOLVERS
 from .board import Board
 from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED
@@ -25,6 +27,7 @@ from .intake import Intake
 from .jobs import Jobs
 from .limits import Settings
 from .metrics import Metrics
+from .orders import KINDS, WORDS
 from .reading import read
 from .records import CANCELLED, DONE, JobRecord, Watched, ended_job
 from .refusals import Refusal, refusal_of
@@ -89,9 +92,14 @@ def _add_errors(app: FastAPI) -> None:
         return refusal_of(error).response()
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        sentences = {404: "there is nothing at this address", 405: "this address does not take that method"}
-        return Refusal(error.status_code, sentences.get(error.status_code, str(error.detail))).response()
+    async def http(request: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        methods = _methods_of(app, request.url.path)
+        if status in (404, 405) and methods:  # the files of the page are looked for at every address that is left
+            return Refusal(
+                405, f"this address takes {' and '.join(methods)}", headers={"Allow": ", ".join(methods)}
+            ).response()
+        return Refusal(status, "there is nothing at this address" if status == 404 else str(error.detail)).response()
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
@@ -100,6 +108,12 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def internal(_: Request, error: Exception) -> Response:
         return Refusal(500, f"internal error: {type(error).__name__}").response()
+
+
+def _methods_of(app: FastAPI, path: str) -> list[str]:
+    """Return the methods that an address of the service takes; none for other addresses."""
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
@@ -137,7 +151,7 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
 
     @app.get("/v1/jobs/{id}/events", responses={200: {"content": {"text/event-stream": {}}}, 404: PROBLEM})
     async def follow(id: str, request: Request) -> Any:
-        """Follow a job by server-sent events: begun, improved (seconds, cost, bound, solution), note, step, end.
+        """Follow a job by server-sent events: state, begun, improved (seconds, cost, bound, solution), note, step, end.
 
         A reader that comes back says in Last-Event-ID what it has seen.
         """
@@ -179,8 +193,13 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
 
     @app.get("/v1/problems", summary="The problems and the solvers")
     async def problems() -> Response:
-        """Return the problems with their words, and the solvers: which problems each is for, and if it is installed."""
-        return JSONResponse({"problems": _problems(), "solvers": _solvers(), "limits": _limits(settings)})
+        """Return what a request may say.
+
+        The problems with their words and what may be asked of their solutions; the solvers, which problems each is
+        for, and if it is installed; all words of a request, and its limits.
+        """
+        about = {"problems": _problems(), "solvers": _solvers(), "words": WORDS, "content": list(KINDS)}
+        return JSONResponse(about | {"limits": _limits(settings)})
 
     @app.get("/healthz", summary="Whether the server can work")
     async def health(request: Request) -> Response:
@@ -259,9 +278,20 @@ def _problems() -> dict[str, Any]:
             "row_words": cls.row_words,
             "column_words": cls.column_words,
             "tour": cls.solution_is_tour,
+            "sequence": cls.restated,
+            "conditions": conditions_of(cls),
         }
-        for name, cls in BUILT_IN.items()
+        for name, cls in SHIPPED.items()
     }
+
+
+def conditions_of(cls: type[Problem]) -> list[str]:
+    """Return what may be asked of the solutions of a problem."""
+    if cls.structure == "makespan":
+        return ["fixed", "stay", "busy"]
+    if cls.structure == "tour":
+        return ["fixed", "stay", *([] if cls.restated else ["open"]), "first", "last"]
+    return []
 
 
 def _solvers() -> dict[str, Any]:

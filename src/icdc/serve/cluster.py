@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ..errors import MissingExtraError, UsageError
+from ..solving.cluster import check_reachable
 from .limits import Settings
 
 LEDGER, APPLICATION = "icdc-ledger", "icdc"
@@ -40,6 +41,7 @@ def _begin(settings: Settings, host: str, port: int, address: str, replicas: int
     """Start the replicas and return."""
     if importlib.util.find_spec("ray") is None or importlib.util.find_spec("grpc") is None:
         raise MissingExtraError("--ray needs Ray Serve; add it with: pip install 'icdc[serve-cluster]'")
+    check_reachable(address)
     ray, serve = _module("ray"), _module("ray.serve")
     try:
         ray.init(

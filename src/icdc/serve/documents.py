@@ -20,6 +20,15 @@ _WORDS: dict[str, Any] = {
     "first": ({"type": "string"}, "The first city or job, by name or number from 0."),
     "last": ({"type": "string"}, "The last city or job, by name or number from 0."),
     "stay": ({"type": "number", "minimum": 0}, "What each change of the start weighs."),
+    "labels": ({"type": "boolean"}, "Row 1 and column 1 are names, even if numbers; or no number is a name."),
+    "comments": ({"type": "boolean"}, "Lines that begin with # are comments; or are rows."),
+    "decimal": ({"type": "string", "enum": [".", ","]}, "The mark before fractions."),
+    "id_column": ({"type": "string"}, "The column of names: its own name, or its number; 0 for none."),
+    "transpose": ({"type": "boolean"}, "Rows and columns of a table change places; or do not."),
+    "sheet": ({"type": "string"}, "The sheet of a workbook."),
+    "range": ({"type": "string"}, "The part of the sheet, such as B2:F20."),
+    "hidden": ({"type": "boolean"}, "Hidden rows and columns of a workbook are read; or left out."),
+    "forbidden": ({"type": "string", "enum": ["nan"]}, "NaN marks a forbidden pair, too."),
 }
 _PAIRS = (
     {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}}},
@@ -30,9 +39,13 @@ _BUSY = (
     {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
     "Until when machines are busy, by name or number; also a list with a time for each. In a query, as JSON.",
 )
+_SKIP = (
+    {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    "Rows and columns that are left out, by name or place ('row 4', 'column 3'); several in a query as JSON.",
+)
 _START = {"type": "array", "items": {"type": "integer"}, "description": "A solution to begin with."}
 
-_ASKED = {"fixed": _PAIRS, "busy": _BUSY}
+_ASKED: dict[str, Any] = {"fixed": _PAIRS, "busy": _BUSY, "skip": _SKIP}
 _IN_QUERY = _WORDS | {name: ({"type": "string"}, about) for name, (_, about) in _ASKED.items()}
 
 REQUEST_QUERY: list[dict[str, Any]] = [

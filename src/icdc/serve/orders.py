@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..io import instances_of
+from ..io import ReadOptions, instances_of
 from ..models.catalogue import available
 from ..problems.contract import Problem
 from ..problems.instance import Instance
@@ -22,6 +22,7 @@ from ..problems.registry import SHIPPED, get_problem
 from ..problems.wishes import Wishes, posed
 from ..solving.registry import SOLVERS, options_of
 from .limits import Settings
+from .options import READING, flag, read_options
 from .sizes import check_size, too_many
 
 KINDS = {
@@ -42,8 +43,9 @@ WISHES = ("fixed", "stay", "open", "first", "last", "busy")
 WORDS = (
     *("problem", "name", "solver", "model", "samples", "steps", "refine", "time_limit", "seed", "start", "trace"),
     *WISHES,
+    *READING,
 )
-"""What a request may say beside its instance: the words of `icdc.solve`."""
+"""What a request may say beside its instance: the words of `icdc.solve`, and how the content is to be read."""
 
 TRACED = ("network", "icdc")
 """Solvers whose steps can be shown; written down, since asking them would import torch here."""
@@ -108,7 +110,7 @@ def read_order(source: Source, settings: Settings) -> Order:
     if unknown:
         raise UsageError(f"unknown option '{unknown[0]}'; a request may say {', '.join(WORDS)}")
     limits = settings.limits
-    trace = _flag(words, "trace")
+    trace = bool(flag(words, "trace"))
     solver = solver_of(words, limits.samples, trace)
     options: dict[str, Any] = {}
     if words.get("model") is not None:
@@ -126,7 +128,7 @@ def read_order(source: Source, settings: Settings) -> Order:
     time_limit = _seconds(words, limits.seconds)
     kind = source.kind if document is source.content else "text/plain"  # recognised like a file without an ending
     named = problem_named(words.get("problem"))
-    instance = one_instance(document, kind, words.get("name"), named, limits.cells)
+    instance = one_instance(document, kind, words.get("name"), named, limits.cells, read_options(words))
     solution = words.get("start")
     instance, start = posed(instance, _wishes(words), None if solution is None else partial(_start, solution))
     if trace and (instance.conditions is not None or instance.problem.restated):
@@ -175,10 +177,12 @@ def problem_named(name: Any) -> Problem | None:
     return get_problem(name)
 
 
-def one_instance(content: bytes, kind: str, name: Any, problem: Problem | None, cells: int) -> Instance:
+def one_instance(
+    content: bytes, kind: str, name: Any, problem: Problem | None, cells: int, options: ReadOptions
+) -> Instance:
     """Return the one instance of some content; refuse more cells than are allowed, before they take memory."""
     check_size(content, kind, cells)
-    instances = instances_of(content, clean_name(name), problem, ending=KINDS[kind])
+    instances = instances_of(content, clean_name(name), problem, options, ending=KINDS[kind])
     if len(instances) != 1:
         raise UsageError(f"a request holds one instance, this one holds {len(instances)}; send them one by one")
     largest = max(array.size for array in instances[0].arrays.values())
@@ -218,7 +222,7 @@ def _wishes(words: Mapping[str, Any]) -> Wishes:
                 given[word] = json.loads(value)
             except (ValueError, RecursionError):
                 raise UsageError(f"'{word}' must be JSON, got {value[:_LONGEST_NAME]!r}") from None
-    given["open"] = _flag(words, "open")
+    given["open"] = bool(flag(words, "open"))
     return Wishes(**given)
 
 
@@ -242,15 +246,6 @@ def _size(text: str) -> float:
     except ValueError:
         return 0.0
     return value if value == value else float("inf")
-
-
-def _flag(words: Mapping[str, Any], word: str) -> bool:
-    value = words.get(word)
-    if value in (None, False, "false", "0", ""):
-        return False
-    if value in (True, "true", "1"):
-        return True
-    raise UsageError(f"'{word}' must be true or false")
 
 
 def _integer(words: Mapping[str, Any], word: str, least: int, most: int) -> int | None:

@@ -9,18 +9,19 @@ from ..problems.contract import main_matrix
 from ..problems.instance import Instance
 from ..problems.registry import BUILT_IN, get_problem
 from .limits import Settings
+from .options import read_options
 from .orders import Source, one_instance, problem_named
 
 
 def read(source: Source, settings: Settings) -> dict[str, Any]:
     """Return the instance of some content as JSON; as each problem it may be, with a question, where it may be several.
 
-    A request may name the problem, and the file the content came from.
+    A request may name the problem, and the file the content came from, and say how it is to be read.
     """
-    named = problem_named(source.words.get("problem"))
+    named, options = problem_named(source.words.get("problem")), read_options(source.words)
     name, cells = source.words.get("name"), settings.limits.cells
     try:
-        return described(one_instance(source.content, source.kind, name, named, cells))
+        return described(one_instance(source.content, source.kind, name, named, cells, options))
     except UsageError as error:
         if named is not None:
             raise
@@ -28,7 +29,7 @@ def read(source: Source, settings: Settings) -> dict[str, Any]:
     fitting = []
     for candidate in BUILT_IN:
         try:
-            fitting.append(one_instance(source.content, source.kind, name, get_problem(candidate), cells))
+            fitting.append(one_instance(source.content, source.kind, name, get_problem(candidate), cells, options))
         except (InputError, UsageError):
             continue
     if not fitting:

@@ -5,6 +5,7 @@ The jobs are those one machine would do, cut the same way, so the answers are th
 
 import importlib.util
 import logging
+import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ RETRIES = 20
 AHEAD = 2
 """Jobs handed out for every worker: one that it does, and the next."""
 
+PATIENCE = 10.0
+"""Seconds to wait for the head of a cluster to be reached; Ray itself would try for minutes, and talk about it."""
+
 
 class Cluster:
     """A connection to a Ray cluster.
@@ -40,6 +44,7 @@ class Cluster:
     def __init__(self, address: str) -> None:
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("--ray needs the package 'ray'; add it with: pip install 'icdc[cluster]'")
+        check_reachable(address)
         ray = _ray()
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
@@ -130,3 +135,15 @@ def _received(task: Any, job: Job) -> dict[int, Answer]:
 def _ray() -> Any:
     """Return the package, imported now that it is needed."""
     return importlib.import_module("ray")
+
+
+def check_reachable(address: str) -> None:
+    """Raise UsageError where nothing answers at `host:port`; other addresses are Ray's affair."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"--ray {address}: there is no Ray cluster to be reached ({reason})") from None

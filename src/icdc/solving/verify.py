@@ -170,9 +170,12 @@ def verdicts(
 
 
 def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell where a cost meets its lower bound, up to rounding; a bound of −inf is never met."""
+    """Tell where a cost meets its lower bound, up to rounding; a bound of −inf is never met.
+
+    Rounding is in proportion, whatever the unit: costs may be far below 1.
+    """
     known = np.where(np.isfinite(bound), bound, 0.0)
-    return np.asarray(np.isfinite(bound) & (cost <= known + _SAME * np.maximum(1.0, np.abs(known))))
+    return np.asarray(np.isfinite(bound) & (cost <= known + _SAME * np.abs(known)))
 
 
 def _shown(low: float, integral: bool) -> int | float | None:

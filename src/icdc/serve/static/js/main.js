@@ -56,7 +56,7 @@ function described() {
 }
 
 function offerProblems() {
-  const labels = Object.keys(server.problems).filter((name) => name !== "navigation").map((name) => {
+  const labels = Object.keys(TITLES).filter((name) => name in server.problems && name !== "navigation").map((name) => {
     const box = html("input", { type: "radio", name: "problem", value: name });
     box.addEventListener("change", () => { get("question").hidden = true; show(new Instance({ ...instance.plain(), problem: name })); });
     return html("label", {}, box, TITLES[name] ?? name);
@@ -82,6 +82,7 @@ async function readContent(content, kind, name) {
       get("question").hidden = false;
       found = found.candidates.pmsp ?? Object.values(found.candidates)[0];
     }
+    if (!(found.problem in TITLES)) return complain(`This is an instance of “${found.problem}”, which the page does not show: give it to icdc solve or to the API.`);
     if (found.understood) toast(found.understood);
     show(new Instance(found));
   } catch (error) {
@@ -158,7 +159,7 @@ async function begin() {
   const linked = await fromLink(server.limits.cells);
   if (linked) history.replaceState(null, "", location.pathname);
   if (linked instanceof Error) complain(linked.message);
-  else if (linked && linked.problem in server.problems) return show(new Instance(linked));
+  else if (linked && linked.problem in TITLES) return show(new Instance(linked));
   let stored = null;
   try { stored = JSON.parse(sessionStorage.getItem(STORED)); } catch { /* not ours */ }
   if (!stored?.instance || linked) {
