@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from .. import options
 from ..errors import UsageError
-from ..problems.contract import Arrays, Problem
 from ..problems.forbidden import why_impossible
 from ..problems.registry import import_class
 from .beside import IMPORTING
 from .jobs import Job, Known, Observer, back, stacked
-from .solver import Improvement, SolveCallback, Solver
+from .solver import Improvement, Request, Solver
 
 ADAPTER = "icdc.training.adapting:InstanceTraining"
 MOST_INSTANCES, MOST_PAIRS = 256, 2_000_000
@@ -74,19 +73,8 @@ class Adapter(ABC):
     """Makes a solver's model better for given instances."""
 
     @abstractmethod
-    def adapt(
-        self,
-        solver: Solver,
-        problem: Problem,
-        arrays: Arrays,
-        adapt: Adapt,
-        *,
-        samples: int,
-        seed: int,
-        start: NDArray[np.int64] | None,
-        callback: SolveCallback | None,
-    ) -> Adapted:
-        """Learn instances of one size, leading axis count; see `Request` for what else is given."""
+    def adapt(self, solver: Solver, request: Request, adapt: Adapt) -> Adapted:
+        """Learn the instances that a solver is about to be asked for; how long is said by `adapt`, not by a limit."""
 
 
 def check_adapt(adapt: "Adapt | float | None", solver: Solver, time_limit: float | None) -> Adapt | None:
@@ -154,10 +142,8 @@ def _adapt_group(group: Sequence[Job], adapt: Adapt, observer: Observer) -> tupl
     adapter = import_class(ADAPTER, Adapter, "adapter")()  # type: ignore[type-abstract]
     if adapt.seconds is not None:  # importing it took some of them
         adapt = Adapt(max(0.01, adapt.seconds - (time.perf_counter() - began)))
-    found = adapter.adapt(
-        plan.solver, problem, stacked(instances), adapt,
-        samples=plan.samples, seed=plan.seed, start=starts, callback=tell,
-    )  # fmt: skip
+    request = Request(problem, stacked(instances), plan.samples, plan.seed, start=starts, callback=tell)
+    found = adapter.adapt(plan.solver, request, adapt)
     observer.adapted(found.sentence)
     ready = replace(plan, solver=found.solver)
     seconds = (time.perf_counter() - began) / sum(len(job.places) for job in group)
