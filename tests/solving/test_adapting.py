@@ -9,40 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.problems.contract import Problem
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
-from icdc.solving import Abilities, Found, Request, Solver, adapting, path
+from icdc.solving import Request, Solver, adapting, path
 from icdc.solving.adapting import Adapt, Adapted, Adapter
 from icdc.solving.jobs import Observer
 from icdc.solving.path import solve_instances
+from tests.solving.recording import Recording
 
 
 def shop(jobs: int, machines: int, name: str = "x") -> Instance:
     durations = np.random.default_rng(jobs).integers(1, 9, (jobs, machines))
     return Instance(name, Pmsp(), {"durations": durations})
-
-
-@dataclass(frozen=True)
-class Counting(Solver):
-    """Puts all jobs on one machine, two instances at a time, and keeps what it is asked."""
-
-    name = "counting"
-    abilities = Abilities(samples=True, adapt=True)
-    machine: int = 0
-    clock: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(now=0.0))
-    asked: list[Request] = field(default_factory=list)
-
-    def refusal(self, problem: Problem) -> str | None:
-        return None
-
-    def together(self, *_: Any) -> int:
-        return 2
-
-    def search(self, request: Request) -> Found:
-        self.asked.append(request)
-        self.clock.now += 1.0
-        return Found(np.full((request.count, request.shape[0]), self.machine), 1.0)
 
 
 @dataclass
@@ -53,12 +31,12 @@ class Spreading(Adapter):
     more: dict[str, Any] = field(default_factory=dict)
 
     def adapt(self, solver: Solver, request: Request, adapt: Adapt) -> Adapted:
-        assert isinstance(solver, Counting)
+        assert isinstance(solver, Recording)
         self.calls.append((request, adapt))
         solver.clock.now += adapt.seconds or 0.0
         count, (rows, columns) = request.count, request.shape
         choice = np.tile(np.arange(rows) % columns, (count, 1))
-        by, better = ["spreading"] * count, replace(solver, machine=1)
+        by, better = ["spreading"] * count, replace(solver, column=1)
         return Adapted(better, choice, np.full(count, 0.5), by, f"spread {count}", **self.more)
 
 
@@ -80,7 +58,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Spreading:
 
 
 def solved(instances: Sequence[Instance], adapt: Adapt, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Any:
-    solver, heard = Counting(), Listening()
+    solver, heard = Recording(), Listening()
     clock = solver.clock
     for module in (path, adapting):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock.now))
@@ -123,7 +101,7 @@ def test_only_so_many_are_learned_and_all_are_solved_with_what_was_learned(
     answers, solver, _ = solved([shop(6, 3)] * 5, Adapt(rounds=1), monkeypatch)
     assert [request.count for request, _ in adapter.calls] == [2]
     assert [request.start is None for request in solver.asked] == [False, True, True]
-    assert [answer.found_by for answer in answers.values()] == ["spreading"] * 2 + ["counting"] * 3
+    assert [answer.found_by for answer in answers.values()] == ["spreading"] * 2 + ["recording"] * 3
     assert (answers[4].choice == 1).all()
 
 

@@ -19,7 +19,8 @@ from ..problems.forbidden import why_impossible
 from ..problems.registry import import_class
 from .beside import IMPORTING
 from .jobs import Job, Known, Observer, back, stacked
-from .solver import Improvement, Request, Solver
+from .request import Improvement, Request
+from .solver import Solver
 
 ADAPTER = "icdc.training.adapting:InstanceTraining"
 MOST_INSTANCES, MOST_PAIRS = 256, 2_000_000

@@ -28,7 +28,8 @@ from .answer import Answer
 from .jobs import Observer
 from .path import solve_instances
 from .registry import make_solver
-from .solver import Improvement, SolveCallback, Solver
+from .request import Improvement, SolveCallback
+from .solver import Solver
 
 if TYPE_CHECKING:
     from ..models.diffusion import Model

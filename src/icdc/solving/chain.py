@@ -12,8 +12,9 @@ from ..problems.contract import Structure, to_tensors
 from ..problems.decoding import random_choice
 from ..problems.starts import fixed_noise
 from ..search.compiled import fast_here, in_background
-from .search import Part, Search, default_chunk, found_by
-from .solver import Request
+from .diffusion_search import DiffusionSearch, Part, found_by
+from .fitting import default_chunk
+from .request import Request
 
 if TYPE_CHECKING:
     from .diffusion import DiffusionSolver
@@ -70,7 +71,7 @@ class Chain:
         mine = Request(request.problem, arrays, request.samples, request.seed)
         chunk = solver.chunk or default_chunk(model, request.shape, options.decodes)
         self.places, self.model, self.found_by = places, model, found_by(options)
-        self._search = Search(mine, model, options, solver.refine, solver.refine_steps, chunk)
+        self._search = DiffusionSearch(mine, model, options, solver.refine, solver.refine_steps, chunk)
         self._parts: list[Part] = []
         self.samples: int = 0 if before is None else before.samples
         """The most trajectories that an instance got in one turn; a limit may leave fewer than were asked for."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ..problems.contract import Arrays, Problem
 from ..problems.instance import Instance
 from ..problems.restating import Restated
-from .solver import Improvement, Solver
+from .request import Improvement
+from .solver import Solver
 
 
 class Observer:

@@ -17,7 +17,9 @@ from ..problems.instance import Instance
 from ..problems.restating import Restated, restate, why_restated_is_impossible
 from .answer import Answer
 from .jobs import Job, Observer, back, part_of, plan_jobs, rows_of
-from .solver import Improvement, Results, SolveCallback, Solver, at_once
+from .request import Improvement, SolveCallback
+from .results import Results, at_once
+from .solver import Solver
 from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:

@@ -23,8 +23,10 @@ from ..problems.text import counted
 from ..solving import DiffusionSolver
 from ..solving.adapting import ADAPTED, Adapt, Adapted, Adapter
 from ..solving.anytime import AnytimeSolver
-from ..solving.search import default_chunk
-from ..solving.solver import Improvement, Request, Results, Solver
+from ..solving.fitting import default_chunk
+from ..solving.request import Improvement, Request
+from ..solving.results import Results
+from ..solving.solver import Solver
 from ..solving.verify import judge, meets
 from .config import TrainingConfig
 from .finetuning import copy_of, finetuning_config

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from threading import Lock
 
@@ -23,20 +23,14 @@ from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
 from ..problems.contract import to_tensors
 from ..problems.task import Task
-from .solver import Found, Improvement, Request, fingerprints
+from .fingerprints import fingerprints
+from .request import Improvement, Request
+from .results import Found
 from .threads import own_threads
 from .verify import judge, lower_bounds, meets
 
 Trace = Callable[[Step], bool | None]
 """Sees every step of the first trajectories; returning True ends them."""
-
-CPU_CHUNK_BYTES = 4 * 2**20
-"""Edge states that run together on one core, as float32: with many more, inference waits for memory."""
-GPU_CHUNK_BYTES = 2**30
-CPU_DECODES_BYTES = 8 * 2**20
-"""Scores that are decoded together on one core, as float32."""
-GPU_DECODES_BYTES = 2**31
-"""Choices that are decoded together on a GPU, as int64: its kernels keep the scores to themselves."""
 
 REFINE_LEVELS = (0.7, 0.5, 0.85)
 """Noise levels that rounds of refinement take in turn, in units of T."""
@@ -44,8 +38,6 @@ CERTAIN = 20.0
 """Log-odds of what is known without a network."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
-TRIAL_ENTRIES = 100**2
-"""Entries of the matrix by which the time of a larger one is foreseen."""
 
 
 @dataclass
@@ -60,7 +52,7 @@ class Part:
 
 
 @dataclass
-class Search:
+class DiffusionSearch:
     """The incumbents of all instances of a request, and the loop that improves them.
 
     model, options : the network, and how its trajectories run.
@@ -137,7 +129,7 @@ class Search:
                 break
             self.turn(part, deadline)
 
-    def encoded(self, chunk: slice) -> "Part":
+    def encoded(self, chunk: slice) -> Part:
         """Return a range of instances as the network sees them, ready for its first turn."""
         device = self.model.device
         arrays = {name: array[chunk] for name, array in self.request.arrays.items()}
@@ -150,7 +142,7 @@ class Search:
         predict = self.model.predict(self.model.encode(features, noise), task.density)
         return Part(chunk, task, predict, keys)
 
-    def turn(self, part: "Part", deadline: float | None) -> int:
+    def turn(self, part: Part, deadline: float | None) -> int:
         """Let trajectories run: the first time new ones, then from the incumbents noised again.
 
         With a deadline there are new ones every so often. Returns how many each instance got.
@@ -309,36 +301,6 @@ class Search:
         return bool(meets(self.cost[chunk], self.bound[chunk]).all())
 
 
-def seconds_of_a_pass(request: Request, model: Model, options: SamplingOptions) -> float:
-    """Return how long a step of one trajectory takes at least, by one of a smaller instance drawn at random."""
-    problem, (rows, columns) = request.problem, request.shape
-    part = (TRIAL_ENTRIES / (rows * columns)) ** 0.5
-    size = tuple(max(2, int(count * part)) for count in request.size)
-    trial = Request(problem, problem.sample(1, size, np.random.default_rng(0)))
-    single = replace(options, steps=1, decodes=1, improve_rounds=0)
-    began = time.perf_counter()
-    Search(trial, model, single, 0, 1, 1).run()
-    return (time.perf_counter() - began) * rows * columns / (trial.shape[0] * trial.shape[1])
-
-
 def found_by(options: SamplingOptions) -> str:
     """Return what finds the solutions of trajectories: the network, or it and the local search inside its chain."""
     return "network + search" if options.improve_rounds else "network"
-
-
-def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device: str | None = None) -> int:
-    """Return how many trajectories run together on a kind of device (its own).
-
-    For matrices of a shape, so many solutions decoded from each; both take memory.
-    """
-    network, (rows, columns) = model.config.network, shape
-    width = network.edge_width if network.denoiser == "edge" else network.width
-    kept = columns
-    if model.priced and (candidates := network.candidates_of(rows, columns)):
-        # every edge has the key and the value of its column beside it, and is sorted in every decode
-        kept, width = candidates, width + 2 * network.width
-    if (device or model.device.type) == "cuda":
-        state, decoded = rows * kept * width * 2, rows * decodes * (8 if kept == columns else 8 * columns)
-        return max(1, min(GPU_CHUNK_BYTES // state, GPU_DECODES_BYTES // decoded))
-    state, decoded = rows * kept * width * 4, rows * columns * decodes * 4
-    return max(1, min(CPU_CHUNK_BYTES // state, CPU_DECODES_BYTES // decoded))
