@@ -53,7 +53,8 @@ def verify(
 
     from ..io import read_instances, read_solution
     from ..problems.asked import changes, cost, violation
-    from ..problems.forbidden import forbidden_pair, pair_text
+    from ..problems.forbidden import forbidden_pair
+    from ..problems.naming import pair_text
     from ..problems.wishes import posed
     from ..solving.answer import verdict_text
     from ..solving.verify import verdict_on

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conditions import Conditions, Number
-from .forbidden import forbidden_pair, pair_text
+from .forbidden import forbidden_pair
 from .instance import Instance
+from .naming import pair_text
 from .sequencing import Sequencing
 from .text import counted, number
 

@@ -19,8 +19,9 @@ from ..io.objects import instances_from
 from ..io.reading import DEFAULTS, ReadOptions
 from ..problems.conditions import Number
 from ..problems.contract import Problem
-from ..problems.forbidden import forbidden_pair, pair_text
+from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
+from ..problems.naming import pair_text
 from ..problems.registry import get_problem, problem_of_file
 from ..problems.wishes import Item, Wishes, posed
 from .adapting import Adapt, check_adapt
