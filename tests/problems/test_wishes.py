@@ -16,7 +16,7 @@ from icdc.problems.flow_shop import FlowShop
 from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.wishes import NO_WISHES, Wishes, posed
+from icdc.problems.wishes import Wishes, posed
 from icdc.solving.jobs import Observer
 from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
@@ -53,8 +53,8 @@ def test_names_and_numbers() -> None:
 
 
 def test_nothing_asked() -> None:
-    assert posed(TOUR, NO_WISHES) == (TOUR, None)
-    assert not NO_WISHES
+    assert posed(TOUR, Wishes()) == (TOUR, None)
+    assert not Wishes()
     assert Wishes(first=0)
     assert Wishes(fixed=[])
     assert Wishes(open=True)

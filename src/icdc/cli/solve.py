@@ -259,7 +259,6 @@ def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Rec
     if recorder is None:
         save_solution(plot, answer.instance, answer.choice, answer.verdict.bound)
         return
-    problem = answer.instance.problem
-    order = answer.solution if problem.solution_is_tour else None
-    columns = problem.shape(problem.size(answer.instance.batch()))[1]
-    save_animation(plot, recorder.frames, order=order, final=answer.choice[:, None] == range(columns))
+    order = answer.solution if answer.instance.problem.solution_is_tour else None
+    final = answer.choice[:, None] == range(answer.instance.shape[1])
+    save_animation(plot, recorder.frames, order=order, final=final)

@@ -62,9 +62,6 @@ class Wishes:
         return self.words.get(name, f"'{name}'")
 
 
-NO_WISHES = Wishes()
-
-
 def posed(
     instance: Instance, wishes: Wishes, start: Callable[[Instance], NDArray[np.int64]] | None = None
 ) -> tuple[Instance, NDArray[np.int64] | None]:
@@ -143,7 +140,7 @@ def _conditions(instance: Instance, wishes: Wishes) -> Conditions:
             f"{wishes.word('first')} and {wishes.word('last')} say where"
         )
     ends = [_end(instance, wishes, word) for word in ("first", "last")]
-    alone = problem.named(problem.size(instance.batch()))[0] == 1
+    alone = problem.named(instance.size)[0] == 1
     if ends[0] is not None and ends[0] == ends[1] and not alone:
         said = f"{wishes.word('first')} and {wishes.word('last')}"
         raise InputError(f"{instance.name}: {said} both name {row_text(instance, ends[0])}")
@@ -161,7 +158,7 @@ def _end(instance: Instance, wishes: Wishes, word: str) -> int | None:
     value = getattr(wishes, word)
     if value is None:
         return None
-    count = instance.problem.named(instance.problem.size(instance.batch()))[0]
+    count = instance.problem.named(instance.size)[0]
     return _item(value, instance.rows, count, instance.problem.row_words[0], instance.name, wishes.word(word))
 
 
@@ -202,7 +199,7 @@ def _pairs(wishes: Wishes) -> list[tuple[Any, Any]]:
 def _fixed(instance: Instance, wishes: Wishes, ends: list[int | None]) -> tuple[tuple[int, int], ...]:
     """Return the fixed pairs, sorted; raise InputError where they cannot all be part of one solution."""
     problem, said, name = instance.problem, wishes.word("fixed"), instance.name
-    rows, columns = problem.named(problem.size(instance.batch()))
+    rows, columns = problem.named(instance.size)
     tour = problem.structure == "tour"
     following = instance.items if tour else instance.columns
     word = problem.row_words[0] if tour else problem.column_words[0]
@@ -226,7 +223,7 @@ def _fixed(instance: Instance, wishes: Wishes, ends: list[int | None]) -> tuple[
 def _busy(instance: Instance, wishes: Wishes) -> tuple[Number, ...]:
     """Return until when each machine is busy."""
     problem, said, given = instance.problem, wishes.word("busy"), wishes.busy
-    count = problem.named(problem.size(instance.batch()))[1]
+    count = problem.named(instance.size)[1]
     word = problem.column_words[0]
     if isinstance(given, Mapping):
         times: list[Number] = [0] * count

@@ -161,7 +161,7 @@ def _learned(group: Sequence[Job]) -> list[Job]:
     chosen: list[Job] = []
     instances = pairs = 0
     for job in group:
-        rows, columns = job.problem.shape(job.problem.size(job.instances[0].batch()))
+        rows, columns = job.instances[0].shape
         instances, pairs = instances + len(job.places), pairs + len(job.places) * rows * columns
         if chosen and (instances > MOST_INSTANCES or pairs > MOST_PAIRS):
             break
@@ -176,8 +176,7 @@ def _possible(job: Job) -> list[int]:
 
 def _with_known(job: Job, rows: Sequence[int | None], found: Adapted, seconds: float) -> Job:
     """Return a job that begins from what was found; `rows` says where its instances are there."""
-    size = job.problem.size(job.instances[0].batch())
-    choice = np.full((len(rows), job.problem.shape(size)[0]), -1, dtype=np.int64)
+    choice = np.full((len(rows), job.instances[0].shape[0]), -1, dtype=np.int64)
     bound, by = np.full(len(rows), -np.inf), [""] * len(rows)
     for number, row in enumerate(rows):
         if row is not None:

@@ -230,7 +230,7 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
 def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     """Return a solution to begin from as a choice (rows,)."""
     choice = instance.choice(list(solution))
-    rows = instance.problem.shape(instance.problem.size(instance.batch()))[0]
+    rows = instance.shape[0]
     if choice.shape != (rows,):
         raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")
     if instance.conditions is not None or instance.problem.restated:
