@@ -154,34 +154,36 @@ class DiffusionSearch:
             if number == 0 or (deadline is not None and number % RESTART_EVERY == 0):
                 watched_start = number == 0 and self.trace is not None and self.request.start is not None
                 sample = self._return_to_start if watched_start else self._sample
-                made = sample(part.chunk, part.task, part.predict, keys, deadline)
+                made = sample(part, keys, deadline)
                 self.tried[part.chunk] += made
                 return made
             level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
-            return self._refine(part.chunk, part.task, part.predict, keys, level, deadline)
+            return self._refine(part, keys, level, deadline)
 
-    def _sample(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> int:
+    def _sample(self, part: Part, keys: Tensor, deadline: float | None) -> int:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
-            watch = self._watch(deadline, chunk, task)
-            return generate(predict, task, self.model.diffusion, noise, self.options, callback=watch).best()
+            watch = self._watch(part, deadline)
+            made = generate(part.predict, part.task, self.model.diffusion, noise, self.options, callback=watch)
+            return made.best()
 
-        return self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, part, keys, deadline)
 
-    def _return_to_start(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> int:
+    def _return_to_start(self, part: Part, keys: Tensor, deadline: float | None) -> int:
         """Noise the start before the eyes of the trace, then denoise it: a refinement in the steps of a trajectory.
 
         On the way up every element keeps its random number, so it changes at most once; s is above t there. What the
         network believes of each x_t is shown both ways.
         """
         diffusion, options = self.model.diffusion, self.options
-        clean = task.marked(torch.from_numpy(self.choice[chunk]).to(self.model.device))
+        task, predict = part.task, part.predict
+        clean = task.marked(torch.from_numpy(self.choice[part.chunk]).to(self.model.device))
         times = strided_times(max(1, round(REFINE_LEVELS[0] * diffusion.steps)), options.steps)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             x0 = clean.repeat_interleave(len(noise.keys) // task.batch, 0)
-            watch = self._watch(deadline, chunk, task)
+            watch = self._watch(part, deadline)
             for t, s in pairwise(reversed(times)):
                 at = torch.full((len(x0),), t, dtype=torch.long, device=x0.device)
                 x = x0 if t == 0 else diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
@@ -193,41 +195,34 @@ class DiffusionSearch:
             made = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
             return made.best()
 
-        return self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, part, keys, deadline)
 
-    def _refine(
-        self, chunk: slice, task: Task, predict: Predict, keys: Tensor, level: float, deadline: float | None
-    ) -> int:
+    def _refine(self, part: Part, keys: Tensor, level: float, deadline: float | None) -> int:
         """Noise the incumbents of this moment again and denoise them, `samples` times each."""
         device, steps = self.model.device, self.refine_steps
-        choice = torch.from_numpy(self.choice[chunk]).clamp_min(0).to(device)  # any, where there is no answer yet
-        cost = torch.from_numpy(self.cost[chunk]).to(device)
+        choice = torch.from_numpy(self.choice[part.chunk]).clamp_min(0).to(device)  # any, where there is no answer yet
+        cost = torch.from_numpy(self.cost[part.chunk]).to(device)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             return refine(
-                predict, task, self.model.diffusion, noise, self.options, choice, cost,
+                part.predict, part.task, self.model.diffusion, noise, self.options, choice, cost,
                 level=level, steps=steps,
             )  # fmt: skip
 
-        return self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, part, keys, deadline)
 
     def _run_all(
-        self,
-        run: Callable[[Noise], tuple[Tensor, Tensor]],
-        chunk: slice,
-        task: Task,
-        keys: Tensor,
-        deadline: float | None,
+        self, run: Callable[[Noise], tuple[Tensor, Tensor]], part: Part, keys: Tensor, deadline: float | None
     ) -> int:
         """Run all trajectories, group after group, or on a CPU a group on every core; keep what is better.
 
         Side by side, cores never wait for each other inside an operation. Groups that have not begun when the
         search ends are left out, except the first: there is always an answer. Returns how many each instance got.
         """
-        groups = enumerate(self._trajectories(task, keys))  # made when they are needed: there may be any number
+        groups = enumerate(self._trajectories(part.task, keys))  # made when they are needed: there may be any number
 
         def one(index: int, group: Noise) -> tuple[Tensor, Tensor, int] | None:
-            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk))
+            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(part.chunk))
             if index and (self.stopped or self.abandoned or late):
                 return None
             with torch.inference_mode():
@@ -238,7 +233,7 @@ class DiffusionSearch:
             for index, group in groups:
                 if (made := one(index, group)) is None:
                     break
-                self._take(chunk, *made[:2])
+                self._take(part.chunk, *made[:2])
                 tried += made[2]
         else:
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
@@ -248,12 +243,12 @@ class DiffusionSearch:
                         made = waiting.popleft().result()
                         waiting.extend(pool.submit(one, *group) for group in islice(groups, made is not None))
                         if made is not None:
-                            self._take(chunk, *made[:2])
+                            self._take(part.chunk, *made[:2])
                             tried += made[2]
                 except BaseException:
                     self.abandoned = True  # the threads stop at their next step
                     raise
-        return tried // task.batch
+        return tried // part.task.batch
 
     def _trajectories(self, task: Task, keys: Tensor) -> Iterator[Noise]:
         """Yield the noise of `samples` trajectories for every instance, numbered, in groups that fit."""
@@ -262,19 +257,20 @@ class DiffusionSearch:
             number = torch.arange(begin, min(begin + together, self.request.samples), device=keys.device)
             yield Noise(fold(keys[:, None], number[None, :]).flatten())
 
-    def _watch(self, deadline: float | None, chunk: slice, task: Task) -> Callable[[Step], bool | None]:
+    def _watch(self, part: Part, deadline: float | None) -> Callable[[Step], bool | None]:
         """Return a callback of the reverse process that stops it at the deadline once there is an answer.
 
         With a deadline every step counts: what it decoded is taken at once, long before its trajectory ends.
         Without one, answers are taken in the order of the trajectories, so that a seed repeats itself.
         """
+        task = part.task
 
         def watch(step: Step) -> bool | None:
             stop = self.trace(step) if self.trace is not None else None
             if deadline is not None and step.choice is not None and step.cost is not None:
                 found = step.choice.view(task.batch, -1, task.rows)
-                self._take(chunk, *best_of(found, step.cost.view(task.batch, -1)))
-                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(chunk)
+                self._take(part.chunk, *best_of(found, step.cost.view(task.batch, -1)))
+                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(part.chunk)
             return bool(stop) or self.abandoned
 
         return watch
