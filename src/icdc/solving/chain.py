@@ -90,14 +90,14 @@ class Chain:
         search.proposal_cost = np.full(len(cost), np.inf)
         until = None if seconds is None else time.perf_counter() + seconds
         with torch.inference_mode():
-            for number, (chunk, chunks_left) in enumerate(search.chunks()):
+            for number, (span, spans_left) in enumerate(search.spans()):
                 if number == len(self._parts):
-                    self._parts.append(search.encoded(chunk))
+                    self._parts.append(search.encoded(span))
                     self._parts[-1].turns = self._turns
                 now = time.perf_counter()
                 if until is not None and number and now >= until:
                     break
-                made = search.turn(self._parts[number], None if until is None else now + (until - now) / chunks_left)
+                made = search.turn(self._parts[number], None if until is None else now + (until - now) / spans_left)
                 self.samples = max(self.samples, made)
         self._turns += 1
         return search.proposal.copy(), search.proposal_cost.copy()

@@ -42,9 +42,13 @@ RESTART_EVERY = 4
 
 @dataclass
 class Part:
-    """A range of instances as the network sees them, and how many turns they have had."""
+    """A range of instances as the network sees them, and how many turns they have had.
 
-    chunk: slice
+    span : where they are among those of the request.
+    keys : (count,), of their random numbers.
+    """
+
+    span: slice
     task: Task
     predict: Predict
     keys: Tensor
@@ -96,12 +100,12 @@ class DiffusionSearch:
         interrupted = False
         try:
             with torch.inference_mode():
-                for chunk, chunks_left in self.chunks():
+                for span, spans_left in self.spans():
                     deadline = None
                     if request.time_limit is not None:
                         now = time.perf_counter()
-                        deadline = now + (self.began + request.time_limit - now) / chunks_left
-                    self._solve_chunk(chunk, deadline)
+                        deadline = now + (self.began + request.time_limit - now) / spans_left
+                    self._solve_span(span, deadline)
                     if self.stopped and np.isfinite(self.cost).all():
                         break
         except KeyboardInterrupt:
@@ -113,26 +117,26 @@ class DiffusionSearch:
         made = min(self.request.samples, int(self.tried.min(initial=self.request.samples)))
         return Found(self.choice, seconds, self.bound, interrupted=interrupted, samples=max(1, made))
 
-    def chunks(self) -> Iterator[tuple[slice, int]]:
+    def spans(self) -> Iterator[tuple[slice, int]]:
         """Yield ranges of instances that fit together, with how many ranges are left."""
         together = max(1, self.chunk // self.request.samples)
         begins = range(0, self.request.count, together)
         for index, begin in enumerate(begins):
             yield slice(begin, min(begin + together, self.request.count)), len(begins) - index
 
-    def _solve_chunk(self, chunk: slice, deadline: float | None) -> None:
+    def _solve_span(self, span: slice, deadline: float | None) -> None:
         """Sample, then refine; with a deadline, go on until it, or until every bound is met."""
-        part = self.encoded(chunk)
+        part = self.encoded(span)
         self.turn(part, deadline)
         while not self.stopped and (part.turns <= self.refine_rounds if deadline is None else True):
-            if deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk)):
+            if deadline is not None and (time.perf_counter() >= deadline or self._proven(span)):
                 break
             self.turn(part, deadline)
 
-    def encoded(self, chunk: slice) -> Part:
+    def encoded(self, span: slice) -> Part:
         """Return a range of instances as the network sees them, ready for its first turn."""
         device = self.model.device
-        arrays = {name: array[chunk] for name, array in self.request.arrays.items()}
+        arrays = {name: array[span] for name, array in self.request.arrays.items()}
         content = torch.from_numpy(fingerprints(arrays)).to(device)
         keys = fold(root_key(self.request.seed, device), content)
         noise = Noise(fold(keys, 0))
@@ -140,7 +144,7 @@ class DiffusionSearch:
         features = self.model.features(instances)
         task = Task(self.request.problem, instances, only_feasible=True, candidates=features.candidates)
         predict = self.model.predict(self.model.encode(features, noise), task.density)
-        return Part(chunk, task, predict, keys)
+        return Part(span, task, predict, keys)
 
     def turn(self, part: Part, deadline: float | None) -> int:
         """Let trajectories run: the first time new ones, then from the incumbents noised again.
@@ -155,7 +159,7 @@ class DiffusionSearch:
                 watched_start = number == 0 and self.trace is not None and self.request.start is not None
                 sample = self._return_to_start if watched_start else self._sample
                 made = sample(part, keys, deadline)
-                self.tried[part.chunk] += made
+                self.tried[part.span] += made
                 return made
             level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
             return self._refine(part, keys, level, deadline)
@@ -178,7 +182,7 @@ class DiffusionSearch:
         """
         diffusion, options = self.model.diffusion, self.options
         task, predict = part.task, part.predict
-        clean = task.marked(torch.from_numpy(self.choice[part.chunk]).to(self.model.device))
+        clean = task.marked(torch.from_numpy(self.choice[part.span]).to(self.model.device))
         times = strided_times(max(1, round(REFINE_LEVELS[0] * diffusion.steps)), options.steps)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
@@ -200,8 +204,8 @@ class DiffusionSearch:
     def _refine(self, part: Part, keys: Tensor, level: float, deadline: float | None) -> int:
         """Noise the incumbents of this moment again and denoise them, `samples` times each."""
         device, steps = self.model.device, self.refine_steps
-        choice = torch.from_numpy(self.choice[part.chunk]).clamp_min(0).to(device)  # any, where there is no answer yet
-        cost = torch.from_numpy(self.cost[part.chunk]).to(device)
+        choice = torch.from_numpy(self.choice[part.span]).clamp_min(0).to(device)  # any, where there is no answer yet
+        cost = torch.from_numpy(self.cost[part.span]).to(device)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             return refine(
@@ -222,7 +226,7 @@ class DiffusionSearch:
         groups = enumerate(self._trajectories(part.task, keys))  # made when they are needed: there may be any number
 
         def one(index: int, group: Noise) -> tuple[Tensor, Tensor, int] | None:
-            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(part.chunk))
+            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(part.span))
             if index and (self.stopped or self.abandoned or late):
                 return None
             with torch.inference_mode():
@@ -233,7 +237,7 @@ class DiffusionSearch:
             for index, group in groups:
                 if (made := one(index, group)) is None:
                     break
-                self._take(part.chunk, *made[:2])
+                self._take(part.span, *made[:2])
                 tried += made[2]
         else:
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
@@ -243,7 +247,7 @@ class DiffusionSearch:
                         made = waiting.popleft().result()
                         waiting.extend(pool.submit(one, *group) for group in islice(groups, made is not None))
                         if made is not None:
-                            self._take(part.chunk, *made[:2])
+                            self._take(part.span, *made[:2])
                             tried += made[2]
                 except BaseException:
                     self.abandoned = True  # the threads stop at their next step
@@ -269,32 +273,32 @@ class DiffusionSearch:
             stop = self.trace(step) if self.trace is not None else None
             if deadline is not None and step.choice is not None and step.cost is not None:
                 found = step.choice.view(task.batch, -1, task.rows)
-                self._take(part.chunk, *best_of(found, step.cost.view(task.batch, -1)))
-                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(part.chunk)
+                self._take(part.span, *best_of(found, step.cost.view(task.batch, -1)))
+                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(part.span)
             return bool(stop) or self.abandoned
 
         return watch
 
-    def _take(self, chunk: slice, choice: Tensor, cost: Tensor) -> None:
+    def _take(self, span: slice, choice: Tensor, cost: Tensor) -> None:
         """Keep what is better than the incumbents, and tell the callback."""
         with self.lock:
-            self._take_locked(chunk, cost.double().cpu().numpy(), choice.cpu().numpy())
+            self._take_locked(span, cost.double().cpu().numpy(), choice.cpu().numpy())
 
-    def _take_locked(self, chunk: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
-        closer = new_cost < self.proposal_cost[chunk]
-        self.proposal_cost[chunk] = np.where(closer, new_cost, self.proposal_cost[chunk])
-        self.proposal[chunk] = np.where(closer[:, None], new_choice, self.proposal[chunk])
-        better = new_cost < self.cost[chunk]
-        self.cost[chunk] = np.where(better, new_cost, self.cost[chunk])
-        self.choice[chunk] = np.where(better[:, None], new_choice, self.choice[chunk])
+    def _take_locked(self, span: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
+        closer = new_cost < self.proposal_cost[span]
+        self.proposal_cost[span] = np.where(closer, new_cost, self.proposal_cost[span])
+        self.proposal[span] = np.where(closer[:, None], new_choice, self.proposal[span])
+        better = new_cost < self.cost[span]
+        self.cost[span] = np.where(better, new_cost, self.cost[span])
+        self.choice[span] = np.where(better[:, None], new_choice, self.choice[span])
         if better.any():
             seconds = time.perf_counter() - self.began
             by = [found_by(self.options)] * self.request.count
             told = Improvement(seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), by)
             self.stopped |= self.request.tell(told)
 
-    def _proven(self, chunk: slice) -> bool:
-        return bool(meets(self.cost[chunk], self.bound[chunk]).all())
+    def _proven(self, span: slice) -> bool:
+        return bool(meets(self.cost[span], self.bound[span]).all())
 
 
 def found_by(options: SamplingOptions) -> str:
