@@ -119,6 +119,14 @@ def test_the_better_of_start_and_answer_is_kept() -> None:
     assert results.feasible.all()
 
 
+def test_a_start_that_came_back_was_not_found() -> None:
+    """Another solution of the same cost was."""
+    start, found = np.array([BOTH, BOTH, ONE]), np.array([BOTH, BOTH[::-1], BOTH])
+    results = Told(Found(found, 0.5)).solve(Pmsp(), two_jobs(3), start=start)
+    assert results.found_by == ("start", "told", "told")
+    assert results.choice.tolist() == found.tolist()
+
+
 def test_the_highest_bound_and_every_proof_count() -> None:
     """Those of whoever asks and of whoever solves; what is infeasible is proven by nobody."""
     low = -np.inf
