@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from icdc.problems.registry import get_problem
-from icdc.solving.search import Search
+from icdc.solving.diffusion_search import DiffusionSearch
 from icdc.solving.solver import Found, Request, Solver
 
 COUNT = 40
@@ -221,15 +221,15 @@ def test_an_interrupted_batch_keeps_only_whole_answers(
     out = batch.with_name("answers.jsonl")
     command = ("solve", batch, *options(models), "--out", out)
     monkeypatch.setattr("icdc.solving.diffusion.LARGEST_BATCH", 8)
-    original = Search.run
+    original = DiffusionSearch.run
     calls: list[Found] = []
 
-    def run(self: Search) -> Found:
+    def run(self: DiffusionSearch) -> Found:
         calls.append(original(self))
         return calls[-1]._replace(interrupted=len(calls) == 2)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Search, "run", run)
+        patch.setattr(DiffusionSearch, "run", run)
         ran = icdc(*command)
     assert ran.code == 130
     assert f"{out}: 8 of {COUNT} instances answered" in ran.err

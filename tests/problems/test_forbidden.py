@@ -19,7 +19,6 @@ from icdc.problems.forbidden import (
     highest_cost,
     huge_numbers,
     may_forbid,
-    pair_text,
     why_impossible,
     with_stand_ins,
 )
@@ -149,13 +148,6 @@ def test_why_there_is_no_solution() -> None:
     # from A and B there is a way to C and D, but none back
     assert reason(Atsp(), [".1..", "1.1.", "...1", "..1."]) == "there is no permitted way from city 'C' to city 'A'"
     assert reason(Atsp(), [".11.", "..11", "1..1", "11.."]) is None
-
-
-def test_what_a_pair_is_called() -> None:
-    nothing = np.array([[True, False], [False, True]])
-    shop = made(Pmsp(), np.ones((2, 2), int), nothing, rows=("cut", "\x1b[2Jdrill"), columns=("M1", "M2"))
-    assert pair_text(shop, (1, 0)) == r"job '\x1b[2Jdrill' with machine 'M1'"
-    assert pair_text(made(Atsp(), np.ones((2, 2), int), ~np.eye(2, dtype=bool)), (0, 1)) == "from city 0 to city 1"
 
 
 def test_a_choice_outside_the_matrix_uses_no_pair() -> None:

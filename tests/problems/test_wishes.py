@@ -16,7 +16,7 @@ from icdc.problems.flow_shop import FlowShop
 from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.wishes import NO_WISHES, Wishes, posed
+from icdc.problems.wishes import Wishes, posed
 from icdc.solving.jobs import Observer
 from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
@@ -48,11 +48,13 @@ def test_names_and_numbers() -> None:
     odd = replace(TOUR, rows=("1", "2", "3", "0"), columns=("1", "2", "3", "0"))
     assert conditions(odd, first="0", last="1") == Conditions(first=3, last=0)
     assert conditions(odd, first=0) == Conditions(first=0)
+    alone = Instance("x", FlowShop(), {"durations": MATRIX[:1]})
+    assert conditions(alone, first=0, last=0) == Conditions(first=0, last=0)
 
 
 def test_nothing_asked() -> None:
-    assert posed(TOUR, NO_WISHES) == (TOUR, None)
-    assert not NO_WISHES
+    assert posed(TOUR, Wishes()) == (TOUR, None)
+    assert not Wishes()
     assert Wishes(first=0)
     assert Wishes(fixed=[])
     assert Wishes(open=True)
@@ -135,23 +137,6 @@ def test_contradictions_are_named(
         posed(instance, Wishes(**wishes))
     assert type(caught.value) is error
     assert "\n" not in str(caught.value)
-
-
-def test_a_whole_tour_may_be_fixed() -> None:
-    steps = {"a": "c", "c": "b", "b": "d", "d": "a"}
-    answer = icdc.solve(TOUR, fixed=steps)
-    assert (answer.solution, answer.optimal) == ([0, 2, 1, 3], True)
-    answer = icdc.solve(TOUR, fixed=steps, first="b", last="c")
-    assert answer.solution == [1, 3, 0, 2]
-    path = icdc.solve(TOUR, fixed={"a": "c", "c": "b", "b": "d"}, open=True, first="a", last="d")
-    assert (path.solution, path.objective, path.optimal) == ([0, 2, 1, 3], 14, True)
-
-
-def test_a_long_circle_is_shortened() -> None:
-    large = Instance("x", Atsp(), {"distances": np.ones((12, 12), dtype=np.int64)})
-    steps = [(i, (i + 1) % 10) for i in range(10)]
-    with pytest.raises(InputError, match=re.escape("0 → 1 → 2 → 3 → 4 → … → 0")):
-        posed(large, Wishes(fixed=steps))
 
 
 def test_a_problem_that_no_matrix_tells_all_about() -> None:

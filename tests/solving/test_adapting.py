@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.problems.contract import Arrays, Problem
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
-from icdc.solving import Abilities, Found, Request, Solver, adapting, path
+from icdc.solving import Request, Solver, adapting, path
 from icdc.solving.adapting import Adapt, Adapted, Adapter
 from icdc.solving.jobs import Observer
 from icdc.solving.path import solve_instances
+from tests.solving.recording import Recording
 
 
 def shop(jobs: int, machines: int, name: str = "x") -> Instance:
@@ -23,43 +23,20 @@ def shop(jobs: int, machines: int, name: str = "x") -> Instance:
     return Instance(name, Pmsp(), {"durations": durations})
 
 
-@dataclass(frozen=True)
-class Counting(Solver):
-    """Puts all jobs on one machine, two instances at a time, and keeps what it is asked."""
-
-    name = "counting"
-    abilities = Abilities(adapt=True)
-    machine: int = 0
-    clock: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(now=0.0))
-    asked: list[Request] = field(default_factory=list)
-
-    def refusal(self, problem: Problem) -> str | None:
-        return None
-
-    def together(self, *_: Any) -> int:
-        return 2
-
-    def search(self, request: Request) -> Found:
-        self.asked.append(request)
-        self.clock.now += 1.0
-        return Found(np.full((request.count, request.shape[0]), self.machine), 1.0)
-
-
 @dataclass
 class Spreading(Adapter):
     """Puts jobs on the machines in turn, takes what time it is given, and makes the solver take the second machine."""
 
-    calls: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[tuple[Request, Adapt]] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
 
-    def adapt(self, solver: Solver, problem: Problem, arrays: Arrays, adapt: Adapt, **options: Any) -> Adapted:
-        assert isinstance(solver, Counting)
-        rows, columns = problem.shape(problem.size(arrays))
-        count = len(arrays["durations"])
-        self.calls.append({"count": count, "size": (rows, columns), "adapt": adapt, **options})
+    def adapt(self, solver: Solver, request: Request, adapt: Adapt) -> Adapted:
+        assert isinstance(solver, Recording)
+        self.calls.append((request, adapt))
         solver.clock.now += adapt.seconds or 0.0
+        count, (rows, columns) = request.count, request.shape
         choice = np.tile(np.arange(rows) % columns, (count, 1))
-        by, better = ["spreading"] * count, replace(solver, machine=1)
+        by, better = ["spreading"] * count, replace(solver, column=1)
         return Adapted(better, choice, np.full(count, 0.5), by, f"spread {count}", **self.more)
 
 
@@ -81,7 +58,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Spreading:
 
 
 def solved(instances: Sequence[Instance], adapt: Adapt, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Any:
-    solver, heard = Counting(), Listening()
+    solver, heard = Recording(), Listening()
     clock = solver.clock
     for module in (path, adapting):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock.now))
@@ -92,9 +69,8 @@ def solved(instances: Sequence[Instance], adapt: Adapt, monkeypatch: pytest.Monk
 def test_each_size_is_learned_with_its_share_of_the_time(adapter: Spreading, monkeypatch: pytest.MonkeyPatch) -> None:
     instances = [shop(6, 3), shop(4, 2), shop(6, 3), shop(6, 3)]
     answers, solver, heard = solved(instances, Adapt(8.0), monkeypatch, time_limit=20.0)
-    assert [(call["count"], call["size"], call["adapt"].seconds) for call in adapter.calls] == [
-        (3, (6, 3), 6.0), (1, (4, 2), 2.0),
-    ]  # fmt: skip
+    asked = [(request.count, request.size, adapt.seconds) for request, adapt in adapter.calls]
+    assert asked == [(3, (6, 3), 6.0), (1, (4, 2), 2.0)]
     assert heard.sentences == ["spread 3", "spread 1"]
     assert solver.asked[0].time_limit == pytest.approx(12.0 * 2 / 4)  # 8 of the 20 seconds are gone
     assert all(request.start is not None for request in solver.asked)
@@ -107,13 +83,15 @@ def test_candidates_count_and_answers_say_what_found_them(adapter: Spreading, mo
     assert (answers[0].choice == np.arange(6) % 3).all()
     assert solver.asked[0].bound is not None
     assert (solver.asked[0].bound >= 0.5).all()
-    assert adapter.calls[0]["adapt"] == Adapt(rounds=3)
+    assert adapter.calls[0][1] == Adapt(rounds=3)
 
 
-def test_a_start_of_the_callers_own_is_handed_on(adapter: Spreading, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_caller_said_is_handed_on(adapter: Spreading, monkeypatch: pytest.MonkeyPatch) -> None:
     starts = [np.full(6, 2), np.full(6, 1)]
-    solved([shop(6, 3), shop(6, 3)], Adapt(rounds=3), monkeypatch, starts=starts)
-    assert (adapter.calls[0]["start"] == np.stack(starts)).all()
+    solved([shop(6, 3), shop(6, 3)], Adapt(rounds=3), monkeypatch, starts=starts, samples=5, seed=9)
+    ((request, _),) = adapter.calls
+    assert (request.start == np.stack(starts)).all()
+    assert (request.samples, request.seed, request.time_limit) == (5, 9, None)
 
 
 def test_only_so_many_are_learned_and_all_are_solved_with_what_was_learned(
@@ -121,9 +99,9 @@ def test_only_so_many_are_learned_and_all_are_solved_with_what_was_learned(
 ) -> None:
     monkeypatch.setattr(adapting, "MOST_INSTANCES", 3)
     answers, solver, _ = solved([shop(6, 3)] * 5, Adapt(rounds=1), monkeypatch)
-    assert [call["count"] for call in adapter.calls] == [2]
+    assert [request.count for request, _ in adapter.calls] == [2]
     assert [request.start is None for request in solver.asked] == [False, True, True]
-    assert [answer.found_by for answer in answers.values()] == ["spreading"] * 2 + ["counting"] * 3
+    assert [answer.found_by for answer in answers.values()] == ["spreading"] * 2 + ["recording"] * 3
     assert (answers[4].choice == 1).all()
 
 
@@ -153,7 +131,7 @@ def test_an_instance_without_a_solution_is_not_learned(adapter: Spreading, monke
     monkeypatch.setattr(adapting, "why_impossible", lambda one: "so" if one is nothing else None)
     monkeypatch.setattr(path, "why_impossible", lambda one: "so" if one is nothing else None)
     answers, solver, _ = solved([nothing, shop(6, 3)], Adapt(rounds=1), monkeypatch)
-    assert [call["count"] for call in adapter.calls] == [1]
+    assert [request.count for request, _ in adapter.calls] == [1]
     assert [answers[place].feasible for place in (0, 1)] == [False, True]
     assert answers[1].found_by == "spreading"
     assert [request.count for request in solver.asked] == [1]

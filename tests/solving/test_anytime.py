@@ -18,9 +18,7 @@ from benchmarks.families import distances_of
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
-from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement
-from icdc.solving import anytime as module
-from icdc.solving.shares import LEAST, Shares
+from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search
 
 SMALL = ModelConfig(NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1))
 OPEN = distances_of("one-way-plane", 45, 3)
@@ -34,8 +32,8 @@ def untrained(problem: Problem) -> Model:
 @pytest.fixture
 def fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little effort, so that something is left to find, and tests are quick."""
-    monkeypatch.setattr(module, "STEPS", 70)
-    monkeypatch.setattr(module, "PROPOSED_STEPS", 20)
+    monkeypatch.setattr(anytime_search, "STEPS", 70)
+    monkeypatch.setattr(anytime_search, "PROPOSED_STEPS", 20)
 
 
 @pytest.fixture
@@ -154,7 +152,7 @@ def test_what_the_network_finds_is_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert best.optimal
     monkeypatch.setattr("icdc.search.tour_search.TourSearch.prove", lambda self, effort, brief=False: None)
     monkeypatch.setattr("icdc.search.tour_search.TourSearch.search", lambda self, effort: None)
-    request = module.Request(Atsp(), {"distances": distances[None]})
+    request = Request(Atsp(), {"distances": distances[None]})
 
     class Proposing:
         model = untrained(Atsp())
@@ -168,11 +166,11 @@ def test_what_the_network_finds_is_its_own(monkeypatch: pytest.MonkeyPatch) -> N
             return self.proposal[None], np.zeros(1)
 
     monkeypatch.setattr("icdc.solving.chain.Chain", Proposing)
-    found = module.Anytime(request, lambda: Oracle(best.choice)).run()  # type: ignore[arg-type,return-value]
+    found = anytime_search.AnytimeSearch(request, lambda: Oracle(best.choice)).run()  # type: ignore[arg-type,return-value]
     assert found.found_by == ["network"]
     assert np.array_equal(found.choice[0], best.choice)
     poor = np.roll(np.arange(60), -1)
-    found = module.Anytime(request, lambda: Oracle(poor)).run()  # type: ignore[arg-type,return-value]
+    found = anytime_search.AnytimeSearch(request, lambda: Oracle(poor)).run()  # type: ignore[arg-type,return-value]
     cost = distances[np.arange(60), found.choice[0]].sum()
     assert found.found_by in (["network + search"], ["construction"])
     assert cost < distances[np.arange(60), poor].sum()
@@ -246,28 +244,6 @@ def test_options_are_those_of_the_network_and_checked_at_once() -> None:
     assert AnytimeSolver.options() == DiffusionSolver.options()
     with pytest.raises(icdc.UsageError, match="steps must be at least 1"):
         icdc.make_solver("icdc:steps=0")
-
-
-def test_shares_follow_what_brought_improvements() -> None:
-    shares, both = Shares({"search": 0.75, "network": 0.25}), ["search", "network"]
-
-    def turns(count: int, **gains: float) -> float:
-        """Return how often the network has a turn."""
-        had = []
-        for _ in range(count):
-            had.append(shares.next(both))
-            shares.report(had[-1], 1.0, gains.get(had[-1], 0.0), both)
-        return had.count("network") / count
-
-    assert shares.next(both) == "search"
-    assert turns(40) == pytest.approx(LEAST + 0.25 * (1 - 2 * LEAST), abs=0.05)
-    turns(30, network=0.01)
-    assert turns(200, network=0.01) == pytest.approx(1 - LEAST, abs=0.03)  # and the search is not forgotten
-    turns(30, search=0.01)
-    assert turns(200, search=0.01) == pytest.approx(LEAST, abs=0.03)
-    turns(30, search=0.01, network=0.01)
-    assert turns(100, search=0.01, network=0.01) == pytest.approx(0.5, abs=0.1)
-    assert shares.next(["search"]) == "search"
 
 
 COMMAND = """

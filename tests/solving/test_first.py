@@ -10,13 +10,13 @@ import torch
 from icdc.problems.contract import to_tensors
 from icdc.problems.registry import get_problem
 from icdc.solving.first import first_choice
-from icdc.solving.solver import at_once
+from icdc.solving.results import at_once
 
 WITHOUT_TORCH = """
 import sys
 import numpy as np
 from icdc.problems.registry import get_problem
-from icdc.solving.solver import at_once
+from icdc.solving.results import at_once
 for name, size in (("atsp", (6,)), ("pmsp", (6, 3))):
     problem = get_problem(name)
     assert at_once(problem, problem.sample(2, size, np.random.default_rng(0))).feasible.all()

@@ -1,6 +1,5 @@
 """Answers come in order, in their time, and none is lost."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,39 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.problems.contract import Problem
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
-from icdc.solving import Found, Improvement, Request, Solver
+from icdc.solving import Improvement
 from icdc.solving.answers_file import AnswersFile
 from icdc.solving.jobs import Observer
 from icdc.solving.path import in_order, solve_instances
+from tests.solving.recording import Recording
 
 
 def shop(jobs: int, machines: int, kind: type = np.int64, name: str = "x") -> Instance:
     return Instance(name, Pmsp(), {"durations": np.ones((jobs, machines), dtype=kind)})
-
-
-@dataclass(frozen=True)
-class Recording(Solver):
-    """Puts all jobs on the first machine, two instances at a time, and keeps what it is asked."""
-
-    name = "recording"
-    default_samples = 5
-    interrupted: bool = False
-    clock: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(now=0.0))
-    asked: list[Request] = field(default_factory=list)
-
-    def refusal(self, problem: Problem) -> str | None:
-        return None
-
-    def together(self, *_: Any) -> int:
-        return 2
-
-    def search(self, request: Request) -> Found:
-        self.asked.append(request)
-        self.clock.now += 1.0
-        return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 1.0, interrupted=self.interrupted)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.data())

@@ -12,7 +12,7 @@ from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.contract import Arrays
 from icdc.problems.registry import get_problem
-from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Solver
+from icdc.solving import AnytimeSolver, DiffusionSolver, Found, Improvement, Request, Solver
 from icdc.solving.adapting import Adapt, Adapted
 from icdc.training import adapting
 from icdc.training.adapting import InstanceTraining
@@ -38,10 +38,8 @@ def shops(count: int = 4, size: tuple[int, ...] = (12, 3)) -> Arrays:
 def adapted(
     solver: Solver | None = None, arrays: Arrays | None = None, adapt: Adapt | None = None, **more: Any
 ) -> Adapted:
-    options = {"samples": 2, "seed": 0, "start": None, "callback": None, **more}
-    return InstanceTraining().adapt(
-        solver or network(), get_problem("pmsp"), arrays or shops(), adapt or Adapt(rounds=2), **options
-    )
+    request = Request(get_problem("pmsp"), arrays or shops(), **{"samples": 2, **more})
+    return InstanceTraining().adapt(solver or network(), request, adapt or Adapt(rounds=2))
 
 
 def weights(model: Any) -> list[torch.Tensor]:
@@ -109,8 +107,6 @@ def test_what_was_met_on_the_way_is_kept_and_says_what_found_it(monkeypatch: pyt
     monkeypatch.setattr(DiffusionSolver, "search", lambda self, request: search_of(request))
 
     def search_of(request: Any) -> Any:
-        from icdc.solving import Found
-
         calls.append(request)
         return Found(poor if len(calls) == 1 else search.choice, 0.0)
 

@@ -23,7 +23,8 @@ from ..models.matnet.model import MatNet, load_matnet
 from ..problems.contract import Arrays, Problem, Size, to_tensors
 from ..problems.registry import problem_path
 from ..problems.task import Task
-from ..solving.solver import Abilities, Found, Request, Solver, fingerprints
+from ..solving.fingerprints import fingerprints
+from ..solving.solver import Abilities, Found, Request, Solver
 
 CPU_CHUNK_BYTES = 16 * 2**20
 GPU_CHUNK_BYTES = 2**30

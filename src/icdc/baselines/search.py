@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..errors import UsageError
-from ..solving.anytime import Anytime
+from ..solving.anytime_search import AnytimeSearch
 from ..solving.solver import Abilities, Found, Request
 from .support import ClassicalSolver
 
@@ -30,4 +30,4 @@ class ClassicalSearch(ClassicalSolver):
     def search(self, request: Request) -> Found:
         if request.time_limit is None and self.seconds is not None:
             request.time_limit = self.seconds * request.count
-        return Anytime(request, None).run()
+        return AnytimeSearch(request, None).run()

@@ -63,13 +63,12 @@ def _network(job: "Job") -> str | None:
     from ..problems.registry import problem_path
     from ..solving.anytime import AnytimeSolver
 
-    problem, solver = job.problem, job.plan.solver
+    problem, solver, instance = job.problem, job.plan.solver, job.instances[0]
     if not isinstance(solver, AnytimeSolver):
         return None
-    size = problem.size(job.instances[0].batch())
-    if not solver.network_helps(problem, problem.shape(size)):
+    if not solver.network_helps(problem, instance.shape):
         return "model: none (search and proofs alone: there is none for this problem, or it could not help in time)"
-    name = default_for(problem_path(problem), size)
+    name = default_for(problem_path(problem), instance.size)
     return f"model: {name} ({_why_this_model(name, None)}), for what search and proofs leave open"
 
 

@@ -11,9 +11,11 @@ import typer
 
 from .. import options as check
 from ..errors import InfeasibleError, InputError, UsageError
-from . import reading, wishes
 from .explain import Asked
 from .problems import HELP, find_problem, look_here
+from .reading import ReadingOptions, check_files
+from .shared_options import spread
+from .wishes import WishOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +34,9 @@ ENDINGS, IMAGES = (".tour", ".csv", ".json", ".txt"), (".png", ".svg", ".pdf")
 """What solutions and pictures may be called; `icdc.io` says the same, and is slower to ask."""
 
 
+@spread
 def solve(
+    *,
     files: Annotated[list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE")],
     problem: Annotated[str | None, typer.Option(help=HELP)] = None,
     model: Annotated[
@@ -54,12 +58,7 @@ def solve(
         typer.Option(help="Seconds to train the model on these instances first; a part of --time-limit if given."),
     ] = None,
     start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
-    fix: wishes.Fix = None,
-    stay: wishes.Stay = None,
-    open_path: wishes.Open = False,
-    first: wishes.First = None,
-    last: wishes.Last = None,
-    busy: wishes.Busy = None,
+    wishes: WishOptions,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda; by default what suits the solver.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
@@ -72,17 +71,7 @@ def solve(
         str | None, typer.Option(metavar="ADDRESS", help="Spread the instances over the Ray cluster there.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")] = None,
-    labels: reading.Labels = None,
-    comments: reading.Comments = None,
-    decimal: reading.Decimal = None,
-    id_column: reading.IdColumn = None,
-    metric: reading.Metric = None,
-    skip: reading.Skip = None,
-    transpose: reading.Transpose = None,
-    sheet: reading.Sheet = None,
-    cells: reading.Range = None,
-    hidden: reading.Hidden = None,
-    forbidden: reading.Forbidden = None,
+    reading: ReadingOptions,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what was read, and which solver and model answer it, and why.")
     ] = False,
@@ -104,13 +93,8 @@ def solve(
     if samples is not None:
         check.samples(samples, time_limit, "--samples")
     check.whole(seed, "--seed")
-    if [*files, start].count("-") > 1:
-        raise UsageError("standard input can be read only once")
-    for path in [*files, *([] if start is None else [start])]:
-        if path != "-" and not Path(path).exists():
-            raise InputError(f"{path}: no such file")
-    wishes.check_files(fix, busy, [*files, *([] if start is None else [start])])
-    if stay is not None and start is None:
+    check_files([*files, *([] if start is None else [start]), *wishes.files])
+    if wishes.stay is not None and start is None:
         raise UsageError("--stay weighs changes against a start, and there is none; give --start FILE")
     _check_outputs(out, plot, resume)
 
@@ -131,11 +115,9 @@ def solve(
         solver, model=model, steps=steps, refine=refine, improve_rounds=improve_rounds, device=device, trace=recorder
     )
     adapting = check_adapt(adapt, chosen, time_limit)
-    read = reading.read_options(
-        labels, comments, decimal, id_column, metric, sheet, cells, forbidden, skip, transpose, hidden
-    )
+    read = reading.options()
     instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
-    wanted = wishes.read_wishes(fix, stay, open_path, first, last, busy, decimal)
+    wanted = wishes.read(reading.decimal)
     _check_animation(plot, recorder, instances, bool(wanted))
     _check_tours(out, instances)
     asked_for, starts = _posed(instances, wanted, start)
@@ -292,7 +274,6 @@ def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Rec
     if recorder is None:
         save_solution(plot, answer.instance, answer.choice, answer.verdict.bound)
         return
-    problem = answer.instance.problem
-    order = answer.solution if problem.solution_is_tour else None
-    columns = problem.shape(problem.size(answer.instance.batch()))[1]
-    save_animation(plot, recorder.frames, order=order, final=answer.choice[:, None] == range(columns))
+    order = answer.solution if answer.instance.problem.solution_is_tour else None
+    final = answer.choice[:, None] == range(answer.instance.shape[1])
+    save_animation(plot, recorder.frames, order=order, final=final)

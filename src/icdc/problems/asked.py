@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conditions import Conditions, Number
-from .forbidden import forbidden_pair, pair_text
+from .forbidden import forbidden_pair
 from .instance import Instance
+from .naming import pair_text
 from .sequencing import Sequencing
 from .text import counted, number
 
@@ -66,7 +67,7 @@ def _total(instance: Instance, choice: NDArray[np.int64], weight: Number) -> Num
 def violation(instance: Instance, choice: NDArray[np.int64]) -> str | None:
     """Say what is wrong with a choice (rows,) of an instance that has a structure; None if it is feasible."""
     problem, asked = instance.problem, instance.conditions or Conditions()
-    rows, columns = problem.shape(problem.size(instance.batch()))
+    rows, columns = instance.shape
     if choice.shape != (rows,) or (choice < 0).any() or (choice >= columns).any():
         return "it names what the instance does not have"
     if problem.structure == "tour" and not _is_one_way(choice, asked.open):

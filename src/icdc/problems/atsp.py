@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..later import torch
-from .contract import Arrays, Features, FeatureSizes, Instances, Size, exact_numbers
+from .arrays import exact_numbers
+from .contract import Arrays, Features, FeatureSizes, Instances, Size
 from .families_tours import TOUR_FAMILIES
 from .matrices import checked_matrix, reject_negative
 from .permitted import neutral, permitted_mean, permitted_pairs

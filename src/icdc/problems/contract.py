@@ -1,23 +1,32 @@
 """The contract of a problem: everything the method needs to know about what it solves.
 
 An instance is a set of named arrays with a leading batch axis. A solution gives each row one column and is
-stored as `choice` (batch, samples, rows): several solutions for every instance of the batch at once.
+stored as `choice` (batch, samples, rows): several solutions for every instance of the batch at once. What its methods
+take and return, and what they are written with (`arrays`, `features`), can be imported from here as well.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
-from ..later import kernels, torch
-from .candidates import Candidates
+from ..later import kernels
+from .arrays import (
+    Arrays,
+    Instances,
+    Size,
+    integers_of,
+    one_hot,
+    picked,
+    to_tensors,
+    totals_by_column,
+)
 from .decoding import random_choice
+from .features import Features, FeatureSizes
 from .local_search import affordable_rounds, descend
 from .rules import Rule
 from .starts import Starts, fixed_noise
@@ -31,9 +40,21 @@ if TYPE_CHECKING:
     from .families import Family
     from .instance import Instance
 
-Arrays = dict[str, NDArray[Any]]
-Instances: TypeAlias = "Mapping[str, Tensor]"
-Size = tuple[int, ...]
+__all__ = [
+    "Arrays",
+    "FeatureSizes",
+    "Features",
+    "Given",
+    "Instances",
+    "Problem",
+    "Size",
+    "Structure",
+    "main_matrix",
+    "one_hot",
+    "picked",
+    "to_tensors",
+    "totals_by_column",
+]
 
 Structure = Literal["tour", "makespan"]
 """A promise to solvers that know no other problem; in both, nothing but the shape of a solution is forbidden, and pairs
@@ -43,46 +64,6 @@ whose entry is larger than any solution without it (`problems.permitted`): costs
     `cost_matrix` along the cycle.
 "makespan" : every row may take any column; the cost is the largest total of `cost_matrix` over the rows of a column.
 """
-
-
-@dataclass(frozen=True)
-class Features:
-    """What the network sees of a batch of instances.
-
-    relations : Tensor (batch, rows, columns, channels)
-        Raw relations first (`FeatureSizes.raw_relations` of them), derived ones after.
-    rows, columns : Tensor (batch, items, channels) or None
-        Features of the items themselves, where the problem has any.
-    candidates : the columns of each row that relations are of, (batch, rows, k, channels), where they are not of all.
-    """
-
-    relations: Tensor
-    rows: Tensor | None = None
-    columns: Tensor | None = None
-    candidates: Candidates | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Return how many rows and columns there are."""
-        rows, columns = self.relations.shape[1:3]
-        return rows, columns if self.candidates is None else self.candidates.columns
-
-    def marked(self, choice: Tensor) -> Tensor:
-        """Return the solution matrices of choices (batch, rows) as the network sees them: of the shape of relations."""
-        if self.candidates is None:
-            return one_hot(choice, self.relations.shape[2])
-        return self.candidates.mark(choice)
-
-    def repeat(self, samples: int) -> Features:
-        """Return the features with every instance `samples` times in a row."""
-        if samples == 1:
-            return self
-        return Features(
-            self.relations.repeat_interleave(samples, 0),
-            None if self.rows is None else self.rows.repeat_interleave(samples, 0),
-            None if self.columns is None else self.columns.repeat_interleave(samples, 0),
-            None if self.candidates is None else self.candidates.repeat(samples),
-        )
 
 
 class Given(NamedTuple):
@@ -99,20 +80,6 @@ class Given(NamedTuple):
     rows: tuple[str, ...] | None
     columns: tuple[str, ...] | None
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class FeatureSizes:
-    """The feature dimensions a network is built for; all it ever knows about a problem.
-
-    same_items : whether rows and columns are the same items, which then have one embedding.
-    """
-
-    relations: int
-    raw_relations: int
-    rows: int = 0
-    columns: int = 0
-    same_items: bool = False
 
 
 class Problem(ABC):
@@ -387,48 +354,3 @@ def main_matrix(problem: Problem, arrays: Arrays) -> NDArray[Any] | None:
         return costs
     shape = problem.shape(problem.size(arrays))
     return next((array for array in arrays.values() if array.shape[1:] == shape), None)
-
-
-def integers_of(solution: Sequence[int]) -> NDArray[np.int64]:
-    """Return a list of integers as an array (items,); anything else is an InputError, never rounded."""
-    try:
-        items = np.asarray(solution)
-    except (ValueError, OverflowError):
-        items = np.empty(0)
-    if items.ndim != 1 or not items.size:
-        raise InputError("a solution must be a list of integers")
-    if not np.issubdtype(items.dtype, np.integer):
-        place = next((i for i, item in enumerate(solution) if not isinstance(item, int | np.integer)), 0)
-        raise InputError(f"entry {place + 1} of the solution is {solution[place]!r}, not an integer")
-    return items.astype(np.int64)
-
-
-def to_tensors(arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """Move stored arrays to a device: integers as int64 and reals as float64, so that costs stay exact."""
-    return {name: torch.from_numpy(exact_numbers(array)).to(device) for name, array in arrays.items()}
-
-
-def exact_numbers(array: Any) -> NDArray[Any]:
-    """Return stored numbers in the types that sums are made in: integers as int64, reals as float64."""
-    array = np.asarray(array)
-    kind = np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64
-    return np.ascontiguousarray(array, dtype=kind)
-
-
-def picked(matrix: Tensor, choice: Tensor) -> Tensor:
-    """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
-    return kernels.picked(matrix, choice)
-
-
-def totals_by_column(matrix: Tensor, choice: Tensor) -> Tensor:
-    """Return what the rows that chose a column add up to there, for each column: (batch, samples, columns).
-
-    From matrix (batch, rows, columns) and choices (batch, samples, rows): the loads of machines, for example.
-    """
-    return kernels.column_totals(matrix, choice)
-
-
-def one_hot(choice: Tensor, columns: int) -> Tensor:
-    """Return the solution matrix (…, rows, columns), float32, of choices (…, rows)."""
-    zeros = torch.zeros(*choice.shape, columns, device=choice.device)
-    return zeros.scatter(-1, choice[..., None], 1.0)

@@ -15,6 +15,7 @@ from ..errors import InputError, visible
 from .contract import Arrays, Problem
 from .instance import Instance
 from .matrices import LARGEST_INTEGER, LARGEST_REAL
+from .naming import column_text, row_text
 from .repair import tour_with_fewest
 
 _HUGE = 9999
@@ -99,14 +100,6 @@ def forbidden_pair(instance: Instance, choice: NDArray[np.int64]) -> tuple[int, 
     return (int(used[0]), int(choice[used[0]])) if len(used) else None
 
 
-def pair_text(instance: Instance, pair: tuple[int, int]) -> str:
-    """Name a pair in the problem's words: "job 'paint' on machine 'M2'", "from city 3 to city 5"."""
-    problem = instance.problem
-    row = _named(instance.rows, pair[0], problem.row_words[0])
-    column = _named(instance.columns, pair[1], problem.column_words[0])
-    return f"from {row} to {column}" if problem.feature_sizes.same_items else f"{row} with {column}"
-
-
 def why_impossible(instance: Instance) -> str | None:
     """Say why the forbidden pairs of an instance leave no solution, where a simple reason can be found; else None."""
     if instance.forbidden is None:
@@ -117,12 +110,12 @@ def why_impossible(instance: Instance) -> str | None:
     if tour:
         np.fill_diagonal(permitted, False)
     for row in np.flatnonzero(~permitted.any(1)):
-        what = _named(instance.rows, int(row), problem.row_words[0])
+        what = row_text(instance, int(row))
         return f"{what} has no permitted {problem.column_words[0]}" + (" to go to" if tour else "")
     if not tour:
         return None
     for column in np.flatnonzero(~permitted.any(0)):
-        return f"{_named(instance.columns, int(column), problem.column_words[0])} cannot be reached from any other"
+        return f"{column_text(instance, int(column))} cannot be reached from any other"
     return _no_matching(instance, permitted) or _no_way(instance, permitted)
 
 
@@ -173,11 +166,7 @@ def _no_way(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
         if len(reached) < len(permitted):
             other = int(np.setdiff1d(np.arange(len(permitted)), reached)[0])
             first, last = (other, 0) if backwards else (0, other)
-            word = instance.problem.row_words[0]
-            return (
-                f"there is no permitted way from {_named(instance.rows, first, word)} to "
-                f"{_named(instance.rows, last, word)}"
-            )
+            return f"there is no permitted way from {row_text(instance, first)} to {row_text(instance, last)}"
     return None
 
 
@@ -206,7 +195,3 @@ def huge_numbers(matrix: NDArray[Any], *, ignore_diagonal: bool) -> NDArray[np.b
     if without.all() or largest <= ceiling(matrix, without):
         return None
     return np.asarray(marked)
-
-
-def _named(names: tuple[str, ...] | None, item: int, word: str) -> str:
-    return f"{word} {item}" if names is None else f"{word} '{visible(names[item])}'"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import visible
 from .conditions import Conditions
-from .contract import Arrays, Problem
+from .contract import Arrays, Problem, Size
 
 Names = tuple[str, ...]
 
@@ -51,6 +51,16 @@ class Instance:
     def batch(self) -> Arrays:
         """Return the arrays with a leading axis of one."""
         return {name: array[None] for name, array in self.arrays.items()}
+
+    @property
+    def size(self) -> Size:
+        """Its size."""
+        return self.problem.size(self.batch())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of its solution matrix."""
+        return self.problem.shape(self.size)
 
     @property
     def integral(self) -> bool:

@@ -9,19 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..later import kernels, torch
+from .arrays import exact_numbers, picked, totals_by_column
 from .bounds import scheduling_bound
-from .contract import (
-    Arrays,
-    Features,
-    FeatureSizes,
-    Instances,
-    Problem,
-    Size,
-    Structure,
-    exact_numbers,
-    picked,
-    totals_by_column,
-)
+from .contract import Arrays, Features, FeatureSizes, Instances, Problem, Size, Structure
 from .families_schedules import SCHEDULE_FAMILIES
 from .instance import Instance
 from .matrices import checked_matrix, reject_negative

@@ -38,7 +38,7 @@ class Restated:
 
     def back(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a choice of the solved instance as one of the asked instance; −1 everywhere where it is none."""
-        rows = _shape(self.asked)[0]
+        rows = self.asked.shape[0]
         if self.solved is self.asked:
             return choice
         asked = self.asked.conditions or Conditions()
@@ -194,7 +194,3 @@ class _Jobs(Atsp):
     """A tour whose cities are jobs, for sentences."""
 
     row_words = column_words = ("job", "jobs")
-
-
-def _shape(instance: Instance) -> tuple[int, int]:
-    return instance.problem.shape(instance.problem.size(instance.batch()))

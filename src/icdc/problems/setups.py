@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..later import torch
-from .contract import Arrays, FeatureSizes, Given, Instances, Size, exact_numbers
+from .arrays import exact_numbers
+from .contract import Arrays, FeatureSizes, Given, Instances, Size
 from .instance import Instance
 from .matrices import LARGEST_INTEGER, checked_matrix, reject_negative
 from .sequencing import Bar, Sequencing, named_item, with_idle

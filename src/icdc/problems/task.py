@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
+from .arrays import one_hot
 from .candidates import Candidates
-from .contract import Instances, Problem, one_hot
+from .contract import Instances, Problem
 from .permitted import neutral
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..later import kernels, torch
+from .arrays import integers_of, picked, to_tensors
 from .bounds import assignment_bound
-from .contract import Arrays, Instances, Problem, Size, Structure, integers_of, picked, to_tensors
+from .contract import Arrays, Instances, Problem, Size, Structure
 from .instance import Instance
 from .rules import HamiltonianCycle
 from .starts import Starts, decode_around

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, visible
 from .asked import in_words, violation
 from .conditions import Conditions, Number
-from .forbidden import pair_text
+from .fixed_steps import check_steps
 from .instance import Instance, Names
 from .matrices import LARGEST_INTEGER, LARGEST_REAL
+from .naming import column_text, pair_text, row_text
 from .sequencing import Sequencing
 
 Item = str | int
@@ -59,9 +60,6 @@ class Wishes:
     def word(self, name: str) -> str:
         """Return what a wish is called in sentences."""
         return self.words.get(name, f"'{name}'")
-
-
-NO_WISHES = Wishes()
 
 
 def posed(
@@ -142,12 +140,10 @@ def _conditions(instance: Instance, wishes: Wishes) -> Conditions:
             f"{wishes.word('first')} and {wishes.word('last')} say where"
         )
     ends = [_end(instance, wishes, word) for word in ("first", "last")]
-    if ends[0] is not None and ends[0] == ends[1]:
-        only = problem.named(problem.size(instance.batch()))[0] == 1
-        if not only:
-            raise InputError(
-                f"{instance.name}: {wishes.word('first')} and {wishes.word('last')} both name {_row(instance, ends[0])}"
-            )
+    alone = problem.named(instance.size)[0] == 1
+    if ends[0] is not None and ends[0] == ends[1] and not alone:
+        said = f"{wishes.word('first')} and {wishes.word('last')}"
+        raise InputError(f"{instance.name}: {said} both name {row_text(instance, ends[0])}")
     fixed = _fixed(instance, wishes, ends)
     busy = None if wishes.busy is None else _busy(instance, wishes)
     return Conditions(fixed, wishes.open, ends[0], ends[1], busy)
@@ -162,7 +158,7 @@ def _end(instance: Instance, wishes: Wishes, word: str) -> int | None:
     value = getattr(wishes, word)
     if value is None:
         return None
-    count = instance.problem.named(instance.problem.size(instance.batch()))[0]
+    count = instance.problem.named(instance.size)[0]
     return _item(value, instance.rows, count, instance.problem.row_words[0], instance.name, wishes.word(word))
 
 
@@ -203,7 +199,7 @@ def _pairs(wishes: Wishes) -> list[tuple[Any, Any]]:
 def _fixed(instance: Instance, wishes: Wishes, ends: list[int | None]) -> tuple[tuple[int, int], ...]:
     """Return the fixed pairs, sorted; raise InputError where they cannot all be part of one solution."""
     problem, said, name = instance.problem, wishes.word("fixed"), instance.name
-    rows, columns = problem.named(problem.size(instance.batch()))
+    rows, columns = problem.named(instance.size)
     tour = problem.structure == "tour"
     following = instance.items if tour else instance.columns
     word = problem.row_words[0] if tour else problem.column_words[0]
@@ -211,91 +207,23 @@ def _fixed(instance: Instance, wishes: Wishes, ends: list[int | None]) -> tuple[
     for row_given, column_given in _pairs(wishes):
         row = _item(row_given, instance.rows, rows, problem.row_words[0], name, said)
         column = _item(column_given, following, rows if tour else columns, word, name, said)
-        pair = _pair(instance, row, column)
+        pair = pair_text(instance, (row, column))
         if tour and row == column:
-            raise InputError(f"{said}: {_row(instance, row)} cannot follow itself")
+            raise InputError(f"{said}: {row_text(instance, row)} cannot follow itself")
         if instance.forbidden is not None and instance.forbidden[row, column]:
             raise InputError(f"{said}: {pair} is forbidden in {name}")
         if chosen.get(row, column) != column:
-            raise InputError(f"{said}: {pair}, but also {_pair(instance, row, chosen[row])}")
+            raise InputError(f"{said}: {pair}, but also {pair_text(instance, (row, chosen[row]))}")
         chosen[row] = column
     if tour:
-        _check_steps(instance, wishes, chosen, ends, rows)
+        check_steps(instance, wishes, chosen, ends, rows)
     return tuple(sorted(chosen.items()))
-
-
-def _check_steps(
-    instance: Instance, wishes: Wishes, chosen: Mapping[int, int], ends: list[int | None], items: int
-) -> None:
-    """Refuse fixed steps that no tour, path or sequence has all of."""
-    said, (first, last) = wishes.word("fixed"), ends
-    before: dict[int, int] = {}
-    for row, column in chosen.items():
-        if column in before:
-            one, other = _row(instance, before[column]), _row(instance, row)
-            raise InputError(f"{said}: both {one} and {other} come right before {_row(instance, column)}")
-        before[column] = row
-    path = wishes.open or isinstance(instance.problem, Sequencing)
-    if path and first is not None and first in before:
-        step = _pair(instance, before[first], first)
-        raise InputError(f"{said}: {step}, but {wishes.word('first')} says that nothing comes before")
-    if path and last is not None and last in chosen:
-        step = _pair(instance, last, chosen[last])
-        raise InputError(f"{said}: {step}, but {wishes.word('last')} says that nothing comes after")
-    steps = dict(chosen)
-    if first is not None and last is not None and first != last:
-        # from the last back to the first: as a step of a closed tour, or as what closes a path
-        if not path:
-            _check_return(instance, wishes, steps, before, (last, first))
-        steps[last] = first
-    _check_circles(instance, wishes, steps, path, items, closing=steps.keys() - chosen.keys())
-
-
-def _check_return(
-    instance: Instance, wishes: Wishes, steps: Mapping[int, int], before: Mapping[int, int], back: tuple[int, int]
-) -> None:
-    """Refuse fixed or forbidden steps that keep a closed tour from returning from its last to its first city."""
-    last, first = back
-    ends, said = f"{wishes.word('first')} and {wishes.word('last')}", wishes.word("fixed")
-    wanted = _pair(instance, last, first)
-    if steps.get(last, first) != first:
-        raise InputError(f"{said}: {_pair(instance, last, steps[last])}, but {ends} say {wanted}")
-    if before.get(first, last) != last:
-        raise InputError(f"{said}: {_pair(instance, before[first], first)}, but {ends} say {wanted}")
-    if instance.forbidden is not None and instance.forbidden[last, first]:
-        raise InputError(f"{ends}: {wanted} is forbidden in {instance.name}")
-
-
-def _check_circles(
-    instance: Instance, wishes: Wishes, steps: Mapping[int, int], path: bool, items: int, closing: set[int]
-) -> None:
-    """Refuse steps that close a circle before every item is in it."""
-    said = wishes.word("fixed")
-    seen: set[int] = set()
-    for begin in steps:
-        round_trip, item = [], begin
-        while item in steps and item not in seen:
-            seen.add(item)
-            round_trip.append(item)
-            item = steps[item]
-        if not round_trip or item != begin:
-            continue
-        labels = instance.row_labels(round_trip)
-        words = " → ".join([*(labels if len(labels) <= 6 else [*labels[:5], "…"]), labels[0]])
-        if closing & set(round_trip):  # from the last to the first
-            if len(round_trip) < items:
-                ends = f"{wishes.word('first')} to {wishes.word('last')}"
-                raise InputError(f"{said}: the steps lead from {ends} and leave out {items - len(round_trip)} others")
-        elif len(round_trip) < items:
-            raise InputError(f"{said}: the steps close a circle before every {_word(instance)} is in it: {words}")
-        elif path:
-            raise InputError(f"{said}: the steps lead back to where they begin, and a path does not: {words}")
 
 
 def _busy(instance: Instance, wishes: Wishes) -> tuple[Number, ...]:
     """Return until when each machine is busy."""
     problem, said, given = instance.problem, wishes.word("busy"), wishes.busy
-    count = problem.named(problem.size(instance.batch()))[1]
+    count = problem.named(instance.size)[1]
     word = problem.column_words[0]
     if isinstance(given, Mapping):
         times: list[Number] = [0] * count
@@ -303,9 +231,9 @@ def _busy(instance: Instance, wishes: Wishes) -> tuple[Number, ...]:
         for machine, value in given.items():
             place = _item(machine, instance.columns, count, word, instance.name, said)
             if place in named:
-                raise InputError(f"{said}: {_column(instance, place)} is named twice")
+                raise InputError(f"{said}: {column_text(instance, place)} is named twice")
             named[place] = machine
-            times[place] = _number(value, f"{said}: {_column(instance, place)}")
+            times[place] = _number(value, f"{said}: {column_text(instance, place)}")
         return tuple(times)
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         raise UsageError(f"{said} must be a mapping from {problem.column_words[1]} to times, or a list of times")
@@ -313,7 +241,7 @@ def _busy(instance: Instance, wishes: Wishes) -> tuple[Number, ...]:
         raise InputError(
             f"{said}: there are {len(given)} times for {count} {problem.column_words[1]} of {instance.name}"
         )
-    return tuple(_number(value, f"{said}: {_column(instance, place)}") for place, value in enumerate(given))
+    return tuple(_number(value, f"{said}: {column_text(instance, place)}") for place, value in enumerate(given))
 
 
 def _number(value: Any, said: str) -> Number:
@@ -327,26 +255,3 @@ def _number(value: Any, said: str) -> Number:
     if value > (LARGEST_INTEGER if isinstance(value, int) else LARGEST_REAL):
         raise InputError(f"{said}: the number is too large")
     return int(value) if isinstance(value, float) and value.is_integer() and value <= LARGEST_INTEGER else value
-
-
-def _word(instance: Instance) -> str:
-    return instance.problem.row_words[0]
-
-
-def _row(instance: Instance, item: int) -> str:
-    return _named(instance.rows, item, _word(instance))
-
-
-def _column(instance: Instance, item: int) -> str:
-    return _named(instance.columns, item, instance.problem.column_words[0])
-
-
-def _named(names: Names | None, item: int, word: str) -> str:
-    return f"{word} {item}" if names is None else f"{word} '{visible(names[item])}'"
-
-
-def _pair(instance: Instance, row: int, column: int) -> str:
-    """Name a pair: "from city 'a' to city 'b'", "job 'x' with machine 'y'", "job 'b' after job 'a'"."""
-    if isinstance(instance.problem, Sequencing):
-        return f"{_row(instance, column)} after {_row(instance, row)}"
-    return pair_text(instance, (row, column))

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from .anytime import AnytimeSolver
     from .api import UnfamiliarWarning, solve, solve_many
     from .diffusion import DiffusionSolver
-    from .solver import Abilities, Found, Improvement, Request, Results, Solver
+    from .request import Improvement, Request
+    from .results import Found, Results
+    from .solver import Abilities, Solver
 
 _HOMES = {
     "Answer": "answer",
@@ -20,7 +22,12 @@ _HOMES = {
     "solve": "api",
     "solve_many": "api",
     "DiffusionSolver": "diffusion",
-    **dict.fromkeys(("Abilities", "Found", "Improvement", "Request", "Results", "Solver"), "solver"),
+    "Improvement": "request",
+    "Request": "request",
+    "Found": "results",
+    "Results": "results",
+    "Abilities": "solver",
+    "Solver": "solver",
 }
 
 __all__ = [

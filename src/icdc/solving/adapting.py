@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from .. import options
 from ..errors import UsageError
-from ..problems.contract import Arrays, Problem
 from ..problems.forbidden import why_impossible
 from ..problems.registry import import_class
 from .beside import IMPORTING
 from .jobs import Job, Known, Observer, back, stacked
-from .solver import Improvement, SolveCallback, Solver
+from .request import Improvement, Request
+from .solver import Solver
 
 ADAPTER = "icdc.training.adapting:InstanceTraining"
 MOST_INSTANCES, MOST_PAIRS = 256, 2_000_000
@@ -74,19 +74,8 @@ class Adapter(ABC):
     """Makes a solver's model better for given instances."""
 
     @abstractmethod
-    def adapt(
-        self,
-        solver: Solver,
-        problem: Problem,
-        arrays: Arrays,
-        adapt: Adapt,
-        *,
-        samples: int,
-        seed: int,
-        start: NDArray[np.int64] | None,
-        callback: SolveCallback | None,
-    ) -> Adapted:
-        """Learn instances of one size, leading axis count; see `Request` for what else is given."""
+    def adapt(self, solver: Solver, request: Request, adapt: Adapt) -> Adapted:
+        """Learn the instances that a solver is about to be asked for; how long is said by `adapt`, not by a limit."""
 
 
 def check_adapt(adapt: "Adapt | float | None", solver: Solver, time_limit: float | None) -> Adapt | None:
@@ -154,10 +143,8 @@ def _adapt_group(group: Sequence[Job], adapt: Adapt, observer: Observer) -> tupl
     adapter = import_class(ADAPTER, Adapter, "adapter")()  # type: ignore[type-abstract]
     if adapt.seconds is not None:  # importing it took some of them
         adapt = Adapt(max(0.01, adapt.seconds - (time.perf_counter() - began)))
-    found = adapter.adapt(
-        plan.solver, problem, stacked(instances), adapt,
-        samples=plan.samples, seed=plan.seed, start=starts, callback=tell,
-    )  # fmt: skip
+    request = Request(problem, stacked(instances), plan.samples, plan.seed, start=starts, callback=tell)
+    found = adapter.adapt(plan.solver, request, adapt)
     observer.adapted(found.sentence)
     ready = replace(plan, solver=found.solver)
     seconds = (time.perf_counter() - began) / sum(len(job.places) for job in group)
@@ -174,7 +161,7 @@ def _learned(group: Sequence[Job]) -> list[Job]:
     chosen: list[Job] = []
     instances = pairs = 0
     for job in group:
-        rows, columns = job.problem.shape(job.problem.size(job.instances[0].batch()))
+        rows, columns = job.instances[0].shape
         instances, pairs = instances + len(job.places), pairs + len(job.places) * rows * columns
         if chosen and (instances > MOST_INSTANCES or pairs > MOST_PAIRS):
             break
@@ -189,8 +176,7 @@ def _possible(job: Job) -> list[int]:
 
 def _with_known(job: Job, rows: Sequence[int | None], found: Adapted, seconds: float) -> Job:
     """Return a job that begins from what was found; `rows` says where its instances are there."""
-    size = job.problem.size(job.instances[0].batch())
-    choice = np.full((len(rows), job.problem.shape(size)[0]), -1, dtype=np.int64)
+    choice = np.full((len(rows), job.instances[0].shape[0]), -1, dtype=np.int64)
     bound, by = np.full(len(rows), -np.inf), [""] * len(rows)
     for number, row in enumerate(rows):
         if row is not None:

@@ -198,10 +198,9 @@ def text(answer: Answer) -> str:
 def subject(instance: Instance) -> str:
     """Say what is solved: "20 jobs on 4 machines", "path through 6 cities"."""
     problem = instance.problem
-    size = problem.size(instance.batch())
     if instance.conditions is not None and instance.conditions.open:
-        return f"path through {counted(problem.named(size)[0], problem.row_words)}"
-    return problem.describe_size(size)
+        return f"path through {counted(problem.named(instance.size)[0], problem.row_words)}"
+    return problem.describe_size(instance.size)
 
 
 def verdict_text(verdict: Verdict, instance: Instance, choice: NDArray[np.int64] | None = None) -> str:

@@ -19,8 +19,9 @@ from ..io.objects import instances_from
 from ..io.reading import DEFAULTS, ReadOptions
 from ..problems.conditions import Number
 from ..problems.contract import Problem
-from ..problems.forbidden import forbidden_pair, pair_text
+from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
+from ..problems.naming import pair_text
 from ..problems.registry import get_problem, problem_of_file
 from ..problems.wishes import Item, Wishes, posed
 from .adapting import Adapt, check_adapt
@@ -28,7 +29,8 @@ from .answer import Answer
 from .jobs import Observer
 from .path import solve_instances
 from .registry import make_solver
-from .solver import Improvement, SolveCallback, Solver
+from .request import Improvement, SolveCallback
+from .solver import Solver
 
 if TYPE_CHECKING:
     from ..models.diffusion import Model
@@ -228,7 +230,7 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
 def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     """Return a solution to begin from as a choice (rows,)."""
     choice = instance.choice(list(solution))
-    rows = instance.problem.shape(instance.problem.size(instance.batch()))[0]
+    rows = instance.shape[0]
     if choice.shape != (rows,):
         raise InputError(f"the start of {instance.name} makes {choice.size} choices where it needs {rows}")
     if instance.conditions is not None or instance.problem.restated:

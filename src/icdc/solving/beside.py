@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..search.compiled import BACKGROUND
-from .solver import Request
+from .request import Request
 
 if TYPE_CHECKING:
     from .diffusion import DiffusionSolver

@@ -12,8 +12,9 @@ from ..problems.contract import Structure, to_tensors
 from ..problems.decoding import random_choice
 from ..problems.starts import fixed_noise
 from ..search.compiled import fast_here, in_background
-from .search import Part, Search, default_chunk, found_by
-from .solver import Request
+from .diffusion_search import DiffusionSearch, Part, found_by
+from .fitting import default_chunk
+from .request import Request
 
 if TYPE_CHECKING:
     from .diffusion import DiffusionSolver
@@ -70,7 +71,7 @@ class Chain:
         mine = Request(request.problem, arrays, request.samples, request.seed)
         chunk = solver.chunk or default_chunk(model, request.shape, options.decodes)
         self.places, self.model, self.found_by = places, model, found_by(options)
-        self._search = Search(mine, model, options, solver.refine, solver.refine_steps, chunk)
+        self._search = DiffusionSearch(mine, model, options, solver.refine, solver.refine_steps, chunk)
         self._parts: list[Part] = []
         self.samples: int = 0 if before is None else before.samples
         """The most trajectories that an instance got in one turn; a limit may leave fewer than were asked for."""
@@ -89,14 +90,14 @@ class Chain:
         search.proposal_cost = np.full(len(cost), np.inf)
         until = None if seconds is None else time.perf_counter() + seconds
         with torch.inference_mode():
-            for number, (chunk, chunks_left) in enumerate(search.chunks()):
+            for number, (span, spans_left) in enumerate(search.spans()):
                 if number == len(self._parts):
-                    self._parts.append(search.encoded(chunk))
+                    self._parts.append(search.encoded(span))
                     self._parts[-1].turns = self._turns
                 now = time.perf_counter()
                 if until is not None and number and now >= until:
                     break
-                made = search.turn(self._parts[number], None if until is None else now + (until - now) / chunks_left)
+                made = search.turn(self._parts[number], None if until is None else now + (until - now) / spans_left)
                 self.samples = max(self.samples, made)
         self._turns += 1
         return search.proposal.copy(), search.proposal_cost.copy()

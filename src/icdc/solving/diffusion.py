@@ -10,8 +10,11 @@ from ..models.catalogue import default_for, reason_without_model
 from ..models.diffusion import Model, shared
 from ..problems.contract import Arrays, Problem, Size
 from ..problems.registry import problem_path
-from .search import Search, Trace, default_chunk, found_by, seconds_of_a_pass
-from .solver import Abilities, Found, Request, Solver
+from .diffusion_search import DiffusionSearch, Trace, found_by
+from .fitting import default_chunk, seconds_of_a_pass
+from .request import Request
+from .results import Found
+from .solver import Abilities, Solver
 
 LARGEST_BATCH = 256
 """Instances solved in one call, at most, however small they are."""
@@ -86,7 +89,7 @@ class DiffusionSolver(Solver):
         chunk = self.chunk or default_chunk(model, request.shape, options.decodes)
         if request.time_limit is not None:
             self._refuse_what_takes_longer(request, model, options, request.time_limit)
-        found = Search(request, model, options, self.refine, self.refine_steps, chunk, self.trace).run()
+        found = DiffusionSearch(request, model, options, self.refine, self.refine_steps, chunk, self.trace).run()
         by = found_by(options)
         return found._replace(model=model.name, found_by=[by] * request.count)
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ..problems.contract import Arrays, Problem
 from ..problems.instance import Instance
 from ..problems.restating import Restated
-from .solver import Improvement, Solver
+from .request import Improvement
+from .solver import Solver
 
 
 class Observer:
@@ -104,7 +105,7 @@ def alike(
         kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
         # problems of one class are alike unless they hold something of their own
         problem = instance.problem
-        mine = None if asked is None else (type(asked[place].problem), rows_of(asked[place]))
+        mine = None if asked is None else (type(asked[place].problem), asked[place].shape[0])
         started = begun is not None and begun[place]
         key = (id(problem) if vars(problem) else type(problem), kinds, mine, started)
         found.setdefault(key, []).append(place)
@@ -166,11 +167,6 @@ def part_of(job: Job, places: Sequence[int]) -> Job:
         known = known._replace(found_by=tuple(known.found_by[number] for number in kept), bound=known.bound[kept])
     restated = None if job.restated is None else [job.restated[number] for number in kept]
     return Job(list(places), [job.instances[number] for number in kept], job.plan, start, known, restated)
-
-
-def rows_of(instance: Instance) -> int:
-    """Return how many rows a solution has."""
-    return instance.problem.shape(instance.problem.size(instance.batch()))[0]
 
 
 def back(restated: Sequence[Restated] | None, choice: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,8 +16,10 @@ from ..problems.forbidden import highest_cost, why_impossible
 from ..problems.instance import Instance
 from ..problems.restating import Restated, restate, why_restated_is_impossible
 from .answer import Answer
-from .jobs import Job, Observer, back, part_of, plan_jobs, rows_of
-from .solver import Improvement, Results, SolveCallback, Solver, at_once
+from .jobs import Job, Observer, back, part_of, plan_jobs
+from .request import Improvement, SolveCallback
+from .results import Results, at_once
+from .solver import Solver
 from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:
@@ -200,7 +202,7 @@ def _without_solution(job: Job) -> dict[int, Answer]:
     plan, answers = job.plan, {}
     for place, instance in zip(job.places, job.instances, strict=True):
         if why_impossible(instance) is not None:
-            nothing = np.full(rows_of(instance), -1)
+            nothing = np.full(instance.shape[0], -1)
             verdict = Verdict(False, None, None)
             name, model = plan.solver.name, plan.solver.model_name
             answers[place] = Answer(instance, nothing, verdict, plan.samples, 0.0, plan.seed, name, model)

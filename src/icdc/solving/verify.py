@@ -86,7 +86,7 @@ def verdict_on(instance: Instance, choice: NDArray[np.int64], bound: float | Non
 
     bound : a lower bound on the objective that is known already.
     """
-    if choice.shape != (instance.problem.shape(instance.problem.size(instance.batch()))[0],):
+    if choice.shape != instance.shape[:1]:
         return Verdict(False, None, None)
     known = None if bound is None else np.array([bound])
     restated = restate(instance)

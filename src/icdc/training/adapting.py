@@ -10,7 +10,6 @@ begun that would not end in time; with rounds, everything is counted, so that a 
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,12 +18,15 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..machine import available_memory
 from ..models.diffusion import Model
-from ..problems.contract import Arrays, Problem
+from ..problems.contract import Arrays
+from ..problems.text import counted
 from ..solving import DiffusionSolver
 from ..solving.adapting import ADAPTED, Adapt, Adapted, Adapter
 from ..solving.anytime import AnytimeSolver
-from ..solving.search import default_chunk
-from ..solving.solver import Results, SolveCallback, Solver
+from ..solving.fitting import default_chunk
+from ..solving.request import Improvement, Request
+from ..solving.results import Results
+from ..solving.solver import Solver
 from ..solving.verify import judge, meets
 from .config import TrainingConfig
 from .finetuning import copy_of, finetuning_config
@@ -60,20 +62,9 @@ CAPTURE_FROM = 20.0
 class InstanceTraining(Adapter):
     """Adapts the diffusion model of a solver to instances."""
 
-    def adapt(
-        self,
-        solver: Solver,
-        problem: Problem,
-        arrays: Arrays,
-        adapt: Adapt,
-        *,
-        samples: int,
-        seed: int,
-        start: NDArray[np.int64] | None,
-        callback: SolveCallback | None,
-    ) -> Adapted:
+    def adapt(self, solver: Solver, request: Request, adapt: Adapt) -> Adapted:
         assert isinstance(solver, AnytimeSolver | DiffusionSolver)  # those that say that they can
-        return _Adaptation(solver, problem, arrays, adapt, samples, seed, start, callback).run()
+        return _Adaptation(solver, request, adapt).run()
 
 
 class _Skip(Exception):
@@ -92,25 +83,12 @@ class _Comparison:
 class _Adaptation:
     """One call of `InstanceTraining.adapt`; its parameters are those."""
 
-    def __init__(
-        self,
-        solver: AnytimeSolver | DiffusionSolver,
-        problem: Problem,
-        arrays: Arrays,
-        adapt: Adapt,
-        samples: int,
-        seed: int,
-        start: NDArray[np.int64] | None,
-        callback: SolveCallback | None,
-    ) -> None:
+    def __init__(self, solver: AnytimeSolver | DiffusionSolver, request: Request, adapt: Adapt) -> None:
         self.began = time.perf_counter()
-        self.solver, self.problem, self.arrays, self.asked = solver, problem, arrays, adapt
-        self.samples, self.seed, self.start, self.callback = samples, seed, start, callback
-        self.count, self.size = len(next(iter(arrays.values()))), problem.size(arrays)
-        self.shape = problem.shape(self.size)
-        self.choice = np.full((self.count, self.shape[0]), -1, dtype=np.int64)
-        self.cost, self.bound = np.full(self.count, np.inf), np.full(self.count, -np.inf)
-        self.found_by = [""] * self.count
+        self.solver, self.request, self.asked = solver, request, adapt
+        self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
+        self.cost, self.bound = np.full(request.count, np.inf), np.full(request.count, -np.inf)
+        self.found_by = [""] * request.count
         self.finished = False
 
     @property
@@ -135,14 +113,14 @@ class _Adaptation:
     def _adapt(self) -> tuple[Solver, str]:
         network = self.solver
         if isinstance(self.solver, AnytimeSolver):
-            if not self.solver.network_helps(self.problem, self.shape):
+            if not self.solver.network_helps(self.request.problem, self.request.shape):
                 raise _Skip("there is no network for these instances, or it could not help in time")
             network = self.solver.network()
         assert isinstance(network, DiffusionSolver)
         self._search()
         if not len(self.open()):
             raise _Skip("every answer is proven optimal already")
-        model = network.model_for(self.problem, self.size)
+        model = network.model_for(self.request.problem, self.request.size)
         pass_seconds, comparison = self._comparison(network, model)
         began = time.perf_counter()
         before = self._judged(network, model, comparison)
@@ -163,25 +141,30 @@ class _Adaptation:
         """Return the places of instances whose answers are not proven."""
         return np.flatnonzero(~meets(self.cost, self.bound))
 
+    def _arrays_of(self, places: NDArray[np.int64]) -> Arrays:
+        return {name: array[places] for name, array in self.request.arrays.items()}
+
     def _words(self) -> str:
-        return f"{self.count} instance{'s' if self.count > 1 else ''} of size {'×'.join(map(str, self.size))}"
+        instances = counted(self.request.count, ("instance", "instances"))
+        return f"{instances} of size {'×'.join(map(str, self.request.size))}"
 
     def _search(self) -> None:
         """Let the solver find solutions to learn from; without seconds, with all the effort that it takes by itself."""
         limit = None if self.asked.seconds is None else max(0.01, SEARCH_SHARE * self.left)
+        request = self.request
         found = self.solver.solve(
-            self.problem, self.arrays, samples=self.samples, seed=self.seed, time_limit=limit, start=self.start,
-            callback=self._heard,
+            request.problem, request.arrays, samples=request.samples, seed=request.seed, time_limit=limit,
+            start=request.start, callback=self._heard,
         )  # fmt: skip
-        self._take(np.arange(self.count), found)
+        self._take(np.arange(request.count), found)
         if found.interrupted:
             raise KeyboardInterrupt
         if self.finished:
             raise _Skip("it was told to end")
 
-    def _heard(self, improvement: Any) -> bool:
+    def _heard(self, improvement: Improvement) -> bool:
         if not self.finished:  # threads of the solver may have found more before they hear that it has ended
-            self.finished = self.callback is not None and bool(self.callback(improvement))
+            self.finished = self.request.tell(improvement)
         return self.finished
 
     def _take(self, places: NDArray[np.int64], found: Results, by: str | None = None) -> None:
@@ -201,7 +184,7 @@ class _Adaptation:
             return 0.0, _Comparison(open_places[:count], samples, steps)
         each = self._timed_pass(network, model, open_places[:1])
         if each < QUICK * self.left:  # the first one loads and compiles
-            together = max(1, min(count, default_chunk(model, self.shape, DECODES)))
+            together = max(1, min(count, default_chunk(model, self.request.shape, DECODES)))
             each = self._timed_pass(network, model, open_places[:together])
         budget = JUDGE_SHARE * self.asked.seconds
         while count * samples * steps * each > budget:
@@ -227,11 +210,11 @@ class _Adaptation:
 
     def _judged(self, network: DiffusionSolver, model: Model, comparison: _Comparison) -> NDArray[np.float64]:
         """Return what a model's samples cost on the instances of a comparison, (count,)."""
-        options = network.options_for(model, self.size, comparison.samples)
+        options = network.options_for(model, self.request.size, comparison.samples)
         options = replace(options, steps=comparison.steps, decodes=min(options.decodes, DECODES), improve_rounds=0)
-        arrays = {name: array[comparison.places] for name, array in self.arrays.items()}
+        arrays = self._arrays_of(comparison.places)
         solver = DiffusionSolver(model, sampling=options, device=network.device, chunk=network.chunk)
-        found = solver.solve(self.problem, arrays, samples=comparison.samples, seed=self.seed)
+        found = solver.solve(self.request.problem, arrays, samples=comparison.samples, seed=self.request.seed)
         self._take(comparison.places, found, "adaptation")
         if found.interrupted:
             raise KeyboardInterrupt
@@ -239,12 +222,12 @@ class _Adaptation:
 
     def _trained(self, model: Model, pass_seconds: float, reserve: float) -> tuple[Model, int]:
         """Return a model that learned the instances, and in how many rounds; `reserve` seconds are left afterwards."""
-        known = np.isfinite(self.cost)
-        arrays = {name: array[known] for name, array in self.arrays.items()}
+        known = np.flatnonzero(np.isfinite(self.cost))
+        arrays = self._arrays_of(known)
         affordable = np.inf
         if self.asked.seconds is not None:
             affordable = max(0.0, self.left - reserve) / (LEAST_STEPS * STEP_PASSES * pass_seconds)
-        config = _config(model, arrays, self.asked.rounds, self.seed, affordable)
+        config = _config(model, arrays, self.asked.rounds, self.request.seed, affordable)
         trainer = InstanceTrainer(
             config, device=model.device.type, start=model, arrays=arrays, choice=self.choice[known],
             until=None if self.asked.seconds is None else time.perf_counter() + self.left - reserve,
@@ -256,7 +239,7 @@ class _Adaptation:
         except UsageError as error:  # not enough memory
             raise _Skip(str(error)) from None
         finally:
-            self._take_learned(np.flatnonzero(known), trainer)
+            self._take_learned(known, trainer)
         if not trainer.weights.finite():
             raise _Skip("training diverged")
         return copy_of(trained, model.card), trainer.rounds_done
@@ -266,8 +249,7 @@ class _Adaptation:
         if not hasattr(trainer, "incumbents"):
             return  # it did not even begin
         choice = trainer.incumbents.choice.cpu().numpy()
-        arrays = {name: array[places] for name, array in self.arrays.items()}
-        feasible, cost = judge(self.problem, arrays, choice)
+        feasible, cost = judge(self.request.problem, self._arrays_of(places), choice)
         for place, one, right, value in zip(places, choice, feasible, cost, strict=True):
             if right and value < self.cost[place]:
                 self.cost[place], self.choice[place], self.found_by[place] = value, one, "adaptation"

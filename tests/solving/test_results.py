@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import icdc
-from icdc.errors import InfeasibleError, UsageError
+from icdc.errors import InfeasibleError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.contract import Arrays, Instances, Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import OneColumnPerRow
-from icdc.solving import DiffusionSolver, Found, Improvement, Request, Solver
+from icdc.solving import DiffusionSolver, Found, Request, Solver
 
 TINY = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
 DURATIONS = np.array([[[500], [300], [200]]])  # one machine: every schedule takes 1000
@@ -90,14 +90,13 @@ def test_optimal_means_that_the_bound_is_met(kind: type, low: float, optimal: bo
 
 @dataclass(frozen=True)
 class Told(Solver):
-    """Finds what it is told to find, and refuses where it is told to."""
+    """Finds what it is told to find."""
 
     name = "told"
     found: Found
-    reason: str | None = None
 
     def refusal(self, problem: Problem) -> str | None:
-        return self.reason
+        return None
 
     def search(self, request: Request) -> Found:
         return self.found
@@ -120,6 +119,14 @@ def test_the_better_of_start_and_answer_is_kept() -> None:
     assert results.feasible.all()
 
 
+def test_a_start_that_came_back_was_not_found() -> None:
+    """Another solution of the same cost was."""
+    start, found = np.array([BOTH, BOTH, ONE]), np.array([BOTH, BOTH[::-1], BOTH])
+    results = Told(Found(found, 0.5)).solve(Pmsp(), two_jobs(3), start=start)
+    assert results.found_by == ("start", "told", "told")
+    assert results.choice.tolist() == found.tolist()
+
+
 def test_the_highest_bound_and_every_proof_count() -> None:
     """Those of whoever asks and of whoever solves; what is infeasible is proven by nobody."""
     low = -np.inf
@@ -135,22 +142,3 @@ def test_the_highest_bound_and_every_proof_count() -> None:
     verdicts = results.verdicts()
     assert [verdict.bound for verdict in verdicts] == [4, 3, 4, 3]
     assert [verdict.optimal for verdict in verdicts] == [True, False, True, False]
-
-
-def test_a_refusal_is_heard_before_anything_is_solved() -> None:
-    solver = Told(Found(np.array([ONE]), 0.5), "not today")
-    assert not solver.supports(Pmsp())
-    with pytest.raises(UsageError, match="not today"):
-        solver.solve(Pmsp(), two_jobs(1))
-    with pytest.raises(UsageError, match="not today"):
-        icdc.solve([[2, 2], [2, 2]], problem="pmsp", solver=solver)
-
-
-def test_a_callback_may_end_the_search() -> None:
-    improvement = Improvement(0.1, np.array([4.0]), np.array([ONE]))
-    for wish, ends in ((True, True), (False, False), (None, False)):
-        request = Request(Pmsp(), two_jobs(1), callback=lambda _, wish=wish: wish)  # type: ignore[misc]
-        assert request.tell(improvement) is ends
-        assert request.last is not None
-        assert request.last.choice is improvement.choice
-    assert Request(Pmsp(), two_jobs(1)).tell(improvement) is False

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from threading import Lock
 
@@ -23,20 +23,14 @@ from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
 from ..problems.contract import to_tensors
 from ..problems.task import Task
-from .solver import Found, Improvement, Request, fingerprints
+from .fingerprints import fingerprints
+from .request import Improvement, Request
+from .results import Found
 from .threads import own_threads
 from .verify import judge, lower_bounds, meets
 
 Trace = Callable[[Step], bool | None]
 """Sees every step of the first trajectories; returning True ends them."""
-
-CPU_CHUNK_BYTES = 4 * 2**20
-"""Edge states that run together on one core, as float32: with many more, inference waits for memory."""
-GPU_CHUNK_BYTES = 2**30
-CPU_DECODES_BYTES = 8 * 2**20
-"""Scores that are decoded together on one core, as float32."""
-GPU_DECODES_BYTES = 2**31
-"""Choices that are decoded together on a GPU, as int64: its kernels keep the scores to themselves."""
 
 REFINE_LEVELS = (0.7, 0.5, 0.85)
 """Noise levels that rounds of refinement take in turn, in units of T."""
@@ -44,15 +38,17 @@ CERTAIN = 20.0
 """Log-odds of what is known without a network."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
-TRIAL_ENTRIES = 100**2
-"""Entries of the matrix by which the time of a larger one is foreseen."""
 
 
 @dataclass
 class Part:
-    """A range of instances as the network sees them, and how many turns they have had."""
+    """A range of instances as the network sees them, and how many turns they have had.
 
-    chunk: slice
+    span : where they are among those of the request.
+    keys : (count,), of their random numbers.
+    """
+
+    span: slice
     task: Task
     predict: Predict
     keys: Tensor
@@ -60,7 +56,7 @@ class Part:
 
 
 @dataclass
-class Search:
+class DiffusionSearch:
     """The incumbents of all instances of a request, and the loop that improves them.
 
     model, options : the network, and how its trajectories run.
@@ -104,12 +100,12 @@ class Search:
         interrupted = False
         try:
             with torch.inference_mode():
-                for chunk, chunks_left in self.chunks():
+                for span, spans_left in self.spans():
                     deadline = None
                     if request.time_limit is not None:
                         now = time.perf_counter()
-                        deadline = now + (self.began + request.time_limit - now) / chunks_left
-                    self._solve_chunk(chunk, deadline)
+                        deadline = now + (self.began + request.time_limit - now) / spans_left
+                    self._solve_span(span, deadline)
                     if self.stopped and np.isfinite(self.cost).all():
                         break
         except KeyboardInterrupt:
@@ -121,26 +117,26 @@ class Search:
         made = min(self.request.samples, int(self.tried.min(initial=self.request.samples)))
         return Found(self.choice, seconds, self.bound, interrupted=interrupted, samples=max(1, made))
 
-    def chunks(self) -> Iterator[tuple[slice, int]]:
+    def spans(self) -> Iterator[tuple[slice, int]]:
         """Yield ranges of instances that fit together, with how many ranges are left."""
         together = max(1, self.chunk // self.request.samples)
         begins = range(0, self.request.count, together)
         for index, begin in enumerate(begins):
             yield slice(begin, min(begin + together, self.request.count)), len(begins) - index
 
-    def _solve_chunk(self, chunk: slice, deadline: float | None) -> None:
+    def _solve_span(self, span: slice, deadline: float | None) -> None:
         """Sample, then refine; with a deadline, go on until it, or until every bound is met."""
-        part = self.encoded(chunk)
+        part = self.encoded(span)
         self.turn(part, deadline)
         while not self.stopped and (part.turns <= self.refine_rounds if deadline is None else True):
-            if deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk)):
+            if deadline is not None and (time.perf_counter() >= deadline or self._proven(span)):
                 break
             self.turn(part, deadline)
 
-    def encoded(self, chunk: slice) -> "Part":
+    def encoded(self, span: slice) -> Part:
         """Return a range of instances as the network sees them, ready for its first turn."""
         device = self.model.device
-        arrays = {name: array[chunk] for name, array in self.request.arrays.items()}
+        arrays = {name: array[span] for name, array in self.request.arrays.items()}
         content = torch.from_numpy(fingerprints(arrays)).to(device)
         keys = fold(root_key(self.request.seed, device), content)
         noise = Noise(fold(keys, 0))
@@ -148,9 +144,9 @@ class Search:
         features = self.model.features(instances)
         task = Task(self.request.problem, instances, only_feasible=True, candidates=features.candidates)
         predict = self.model.predict(self.model.encode(features, noise), task.density)
-        return Part(chunk, task, predict, keys)
+        return Part(span, task, predict, keys)
 
-    def turn(self, part: "Part", deadline: float | None) -> int:
+    def turn(self, part: Part, deadline: float | None) -> int:
         """Let trajectories run: the first time new ones, then from the incumbents noised again.
 
         With a deadline there are new ones every so often. Returns how many each instance got.
@@ -162,34 +158,36 @@ class Search:
             if number == 0 or (deadline is not None and number % RESTART_EVERY == 0):
                 watched_start = number == 0 and self.trace is not None and self.request.start is not None
                 sample = self._return_to_start if watched_start else self._sample
-                made = sample(part.chunk, part.task, part.predict, keys, deadline)
-                self.tried[part.chunk] += made
+                made = sample(part, keys, deadline)
+                self.tried[part.span] += made
                 return made
             level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
-            return self._refine(part.chunk, part.task, part.predict, keys, level, deadline)
+            return self._refine(part, keys, level, deadline)
 
-    def _sample(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> int:
+    def _sample(self, part: Part, keys: Tensor, deadline: float | None) -> int:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
-            watch = self._watch(deadline, chunk, task)
-            return generate(predict, task, self.model.diffusion, noise, self.options, callback=watch).best()
+            watch = self._watch(part, deadline)
+            made = generate(part.predict, part.task, self.model.diffusion, noise, self.options, callback=watch)
+            return made.best()
 
-        return self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, part, keys, deadline)
 
-    def _return_to_start(self, chunk: slice, task: Task, predict: Predict, keys: Tensor, deadline: float | None) -> int:
+    def _return_to_start(self, part: Part, keys: Tensor, deadline: float | None) -> int:
         """Noise the start before the eyes of the trace, then denoise it: a refinement in the steps of a trajectory.
 
         On the way up every element keeps its random number, so it changes at most once; s is above t there. What the
         network believes of each x_t is shown both ways.
         """
         diffusion, options = self.model.diffusion, self.options
-        clean = task.marked(torch.from_numpy(self.choice[chunk]).to(self.model.device))
+        task, predict = part.task, part.predict
+        clean = task.marked(torch.from_numpy(self.choice[part.span]).to(self.model.device))
         times = strided_times(max(1, round(REFINE_LEVELS[0] * diffusion.steps)), options.steps)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             x0 = clean.repeat_interleave(len(noise.keys) // task.batch, 0)
-            watch = self._watch(deadline, chunk, task)
+            watch = self._watch(part, deadline)
             for t, s in pairwise(reversed(times)):
                 at = torch.full((len(x0),), t, dtype=torch.long, device=x0.device)
                 x = x0 if t == 0 else diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
@@ -201,41 +199,34 @@ class Search:
             made = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
             return made.best()
 
-        return self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, part, keys, deadline)
 
-    def _refine(
-        self, chunk: slice, task: Task, predict: Predict, keys: Tensor, level: float, deadline: float | None
-    ) -> int:
+    def _refine(self, part: Part, keys: Tensor, level: float, deadline: float | None) -> int:
         """Noise the incumbents of this moment again and denoise them, `samples` times each."""
         device, steps = self.model.device, self.refine_steps
-        choice = torch.from_numpy(self.choice[chunk]).clamp_min(0).to(device)  # any, where there is no answer yet
-        cost = torch.from_numpy(self.cost[chunk]).to(device)
+        choice = torch.from_numpy(self.choice[part.span]).clamp_min(0).to(device)  # any, where there is no answer yet
+        cost = torch.from_numpy(self.cost[part.span]).to(device)
 
         def run(noise: Noise) -> tuple[Tensor, Tensor]:
             return refine(
-                predict, task, self.model.diffusion, noise, self.options, choice, cost,
+                part.predict, part.task, self.model.diffusion, noise, self.options, choice, cost,
                 level=level, steps=steps,
             )  # fmt: skip
 
-        return self._run_all(run, chunk, task, keys, deadline)
+        return self._run_all(run, part, keys, deadline)
 
     def _run_all(
-        self,
-        run: Callable[[Noise], tuple[Tensor, Tensor]],
-        chunk: slice,
-        task: Task,
-        keys: Tensor,
-        deadline: float | None,
+        self, run: Callable[[Noise], tuple[Tensor, Tensor]], part: Part, keys: Tensor, deadline: float | None
     ) -> int:
         """Run all trajectories, group after group, or on a CPU a group on every core; keep what is better.
 
         Side by side, cores never wait for each other inside an operation. Groups that have not begun when the
         search ends are left out, except the first: there is always an answer. Returns how many each instance got.
         """
-        groups = enumerate(self._trajectories(task, keys))  # made when they are needed: there may be any number
+        groups = enumerate(self._trajectories(part.task, keys))  # made when they are needed: there may be any number
 
         def one(index: int, group: Noise) -> tuple[Tensor, Tensor, int] | None:
-            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(chunk))
+            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(part.span))
             if index and (self.stopped or self.abandoned or late):
                 return None
             with torch.inference_mode():
@@ -246,7 +237,7 @@ class Search:
             for index, group in groups:
                 if (made := one(index, group)) is None:
                     break
-                self._take(chunk, *made[:2])
+                self._take(part.span, *made[:2])
                 tried += made[2]
         else:
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
@@ -256,12 +247,12 @@ class Search:
                         made = waiting.popleft().result()
                         waiting.extend(pool.submit(one, *group) for group in islice(groups, made is not None))
                         if made is not None:
-                            self._take(chunk, *made[:2])
+                            self._take(part.span, *made[:2])
                             tried += made[2]
                 except BaseException:
                     self.abandoned = True  # the threads stop at their next step
                     raise
-        return tried // task.batch
+        return tried // part.task.batch
 
     def _trajectories(self, task: Task, keys: Tensor) -> Iterator[Noise]:
         """Yield the noise of `samples` trajectories for every instance, numbered, in groups that fit."""
@@ -270,75 +261,46 @@ class Search:
             number = torch.arange(begin, min(begin + together, self.request.samples), device=keys.device)
             yield Noise(fold(keys[:, None], number[None, :]).flatten())
 
-    def _watch(self, deadline: float | None, chunk: slice, task: Task) -> Callable[[Step], bool | None]:
+    def _watch(self, part: Part, deadline: float | None) -> Callable[[Step], bool | None]:
         """Return a callback of the reverse process that stops it at the deadline once there is an answer.
 
         With a deadline every step counts: what it decoded is taken at once, long before its trajectory ends.
         Without one, answers are taken in the order of the trajectories, so that a seed repeats itself.
         """
+        task = part.task
 
         def watch(step: Step) -> bool | None:
             stop = self.trace(step) if self.trace is not None else None
             if deadline is not None and step.choice is not None and step.cost is not None:
                 found = step.choice.view(task.batch, -1, task.rows)
-                self._take(chunk, *best_of(found, step.cost.view(task.batch, -1)))
-                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(chunk)
+                self._take(part.span, *best_of(found, step.cost.view(task.batch, -1)))
+                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(part.span)
             return bool(stop) or self.abandoned
 
         return watch
 
-    def _take(self, chunk: slice, choice: Tensor, cost: Tensor) -> None:
+    def _take(self, span: slice, choice: Tensor, cost: Tensor) -> None:
         """Keep what is better than the incumbents, and tell the callback."""
         with self.lock:
-            self._take_locked(chunk, cost.double().cpu().numpy(), choice.cpu().numpy())
+            self._take_locked(span, cost.double().cpu().numpy(), choice.cpu().numpy())
 
-    def _take_locked(self, chunk: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
-        closer = new_cost < self.proposal_cost[chunk]
-        self.proposal_cost[chunk] = np.where(closer, new_cost, self.proposal_cost[chunk])
-        self.proposal[chunk] = np.where(closer[:, None], new_choice, self.proposal[chunk])
-        better = new_cost < self.cost[chunk]
-        self.cost[chunk] = np.where(better, new_cost, self.cost[chunk])
-        self.choice[chunk] = np.where(better[:, None], new_choice, self.choice[chunk])
+    def _take_locked(self, span: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
+        closer = new_cost < self.proposal_cost[span]
+        self.proposal_cost[span] = np.where(closer, new_cost, self.proposal_cost[span])
+        self.proposal[span] = np.where(closer[:, None], new_choice, self.proposal[span])
+        better = new_cost < self.cost[span]
+        self.cost[span] = np.where(better, new_cost, self.cost[span])
+        self.choice[span] = np.where(better[:, None], new_choice, self.choice[span])
         if better.any():
             seconds = time.perf_counter() - self.began
             by = [found_by(self.options)] * self.request.count
             told = Improvement(seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), by)
             self.stopped |= self.request.tell(told)
 
-    def _proven(self, chunk: slice) -> bool:
-        return bool(meets(self.cost[chunk], self.bound[chunk]).all())
-
-
-def seconds_of_a_pass(request: Request, model: Model, options: SamplingOptions) -> float:
-    """Return how long a step of one trajectory takes at least, by one of a smaller instance drawn at random."""
-    problem, (rows, columns) = request.problem, request.shape
-    part = (TRIAL_ENTRIES / (rows * columns)) ** 0.5
-    size = tuple(max(2, int(count * part)) for count in request.size)
-    trial = Request(problem, problem.sample(1, size, np.random.default_rng(0)))
-    single = replace(options, steps=1, decodes=1, improve_rounds=0)
-    began = time.perf_counter()
-    Search(trial, model, single, 0, 1, 1).run()
-    return (time.perf_counter() - began) * rows * columns / (trial.shape[0] * trial.shape[1])
+    def _proven(self, span: slice) -> bool:
+        return bool(meets(self.cost[span], self.bound[span]).all())
 
 
 def found_by(options: SamplingOptions) -> str:
     """Return what finds the solutions of trajectories: the network, or it and the local search inside its chain."""
     return "network + search" if options.improve_rounds else "network"
-
-
-def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device: str | None = None) -> int:
-    """Return how many trajectories run together on a kind of device (its own).
-
-    For matrices of a shape, so many solutions decoded from each; both take memory.
-    """
-    network, (rows, columns) = model.config.network, shape
-    width = network.edge_width if network.denoiser == "edge" else network.width
-    kept = columns
-    if model.priced and (candidates := network.candidates_of(rows, columns)):
-        # every edge has the key and the value of its column beside it, and is sorted in every decode
-        kept, width = candidates, width + 2 * network.width
-    if (device or model.device.type) == "cuda":
-        state, decoded = rows * kept * width * 2, rows * decodes * (8 if kept == columns else 8 * columns)
-        return max(1, min(GPU_CHUNK_BYTES // state, GPU_DECODES_BYTES // decoded))
-    state, decoded = rows * kept * width * 4, rows * columns * decodes * 4
-    return max(1, min(CPU_CHUNK_BYTES // state, CPU_DECODES_BYTES // decoded))

@@ -1,0 +1,230 @@
+"""One search that has an answer at once, proves it where it can, and improves it while it may.
+
+1. Construct and improve: assignments or linear programs, rounded, and local search.
+2. Prove, where that is likely: tables, branch and bound, cutting planes, integer programs on the few best columns.
+3. Then classical search and the network in turn. The network noises the best solutions known and denoises them; local
+   search repairs what it proposes. With a time limit, the shares of time follow what has brought improvements
+   (`shares`); without one, everything is counted instead of timed, so that a seed repeats itself: first all that the
+   classical search alone would do, then the network. So it is never worse than its classical part.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..search.compiled import plain, settle
+from ..search.effort import Effort, cores
+from ..search.starting import compile_ahead, search_of
+from .beside import Loading, aside
+from .request import Improvement, Request
+from .results import Found
+from .shares import Shares
+from .verify import lower_bounds, meets
+
+if TYPE_CHECKING:
+    from .chain import Chain
+    from .diffusion import DiffusionSolver
+
+WAIT, LONGEST_WAIT = 0.5, 1.0
+"""Share of the time, and seconds, that the search waits at most for what is compiled already to be loaded."""
+TINY, FEW = 1600, 8
+"""Elements of a matrix, and instances, up to which a proof comes before any compiled search is loaded."""
+STEPS = 20_000
+"""Kicks, or exchanges, of each search where there is no time limit; a seventh of them before the first proof."""
+SEARCHES = 2
+"""Searches side by side where there is no time limit, whatever the number of cores: answers depend on it."""
+PROPOSED_STEPS = 3_000
+"""Kicks, or exchanges, from each proposal of the network there."""
+PROPOSALS = 2
+"""Turns of the network where there is no time limit; more if more rounds of refinement are asked for."""
+OURS = "icdc."
+"""Bounds that come with a structure are worked out anyway, and better; those of problems from elsewhere are not."""
+CONSTRUCT, BRIEF = 0.7, 0.12
+"""Parts of the time of an instance that its construction, and then a brief proof, may take at most."""
+PROPOSE, REPAIR = 0.7, 0.3
+"""Parts of a turn of the network for its proposals, and for the search that goes on from them."""
+FIRST_SHARES = {"search": 0.6, "network": 0.25, "exact": 0.15}
+SLOT, SHORTEST_SLOT, LONGEST_SLOT = 0.04, 0.03, 2.0
+"""A turn in parts of the time limit, and its limits in seconds."""
+PROOF, HOPEFUL = 4.0, 12.0
+"""Turns that a try at a proof lasts, and one that will probably end: integer programs begin from nothing every time."""
+
+
+class AnytimeSearch:
+    """One search for all instances of a request whose problem promises a structure.
+
+    Parameters
+    ----------
+    request : what is asked.
+    network : makes the network's part, when it is needed; None for the classical part alone.
+    """
+
+    def __init__(self, request: Request, network: "Callable[[], DiffusionSolver] | None") -> None:
+        self.request, self.make_network = request, network
+        self.began = time.perf_counter()
+        matrices = request.problem.cost_matrix(request.arrays)
+        assert matrices is not None  # a problem that declares its structure has one
+        assert request.problem.structure is not None
+        self.matrices = matrices
+        starts = [None] * request.count if request.start is None else list(request.start)
+        structure, seed = request.problem.structure, request.seed
+        self.searches = [search_of(structure, one, seed, start) for one, start in zip(matrices, starts, strict=True)]
+        self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
+        self.cost = np.full(request.count, np.inf)
+        self.bound = np.full(request.count, -np.inf) if request.bound is None else request.bound.copy()
+        if not type(request.problem).lower_bound.__module__.startswith(OURS):
+            self.bound = np.fmax(self.bound, lower_bounds(request.problem, request.arrays))
+        self.found_by = [""] * request.count
+        self.chain: Chain | None = None
+        self.model: str | None = None
+        self.stopped = False
+
+    @property
+    def until(self) -> float:
+        """When the time is over, by `time.perf_counter`; never without a limit."""
+        limit = self.request.time_limit
+        return np.inf if limit is None else self.began + limit
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return max(0.0, self.until - time.perf_counter())
+
+    def open(self) -> list[int]:
+        """Return the places of instances whose answers are not proven."""
+        return np.flatnonzero(~meets(self.cost, self.bound)).tolist()
+
+    def run(self) -> Found:
+        """Search until everything is proven, the time is over, the effort is spent, or somebody says stop."""
+        interrupted = False
+        try:
+            self._begin()
+            if self.request.time_limit is None:
+                self._counted()
+            else:
+                self._timed()
+        except KeyboardInterrupt:
+            if not np.isfinite(self.cost).any():
+                raise
+            interrupted = True
+        seconds = time.perf_counter() - self.began
+        proven = meets(self.cost, self.bound)
+        samples = None
+        if interrupted or self.request.time_limit is not None:  # otherwise turns are counted, and whole
+            samples = 0 if self.chain is None else self.chain.samples
+        return Found(self.choice, seconds, self.bound, proven, self.model, interrupted, self.found_by, samples)
+
+    def _begin(self) -> None:
+        """Make a first answer for every instance, and prove the tiny ones at once."""
+        timed, count = self.request.time_limit is not None, self.request.count
+        tiny = self.matrices[0].size <= TINY
+        # a few tiny ones are done before numba is imported; what is done is the same either way
+        plainly = tiny and count <= FEW and "numba" not in sys.modules
+        if not plainly and timed:
+            compile_ahead(self.searches[0], min(LONGEST_WAIT, WAIT * self.left))
+        elif not plainly:
+            settle()
+        with plain() if plainly else nullcontext():
+            for place in range(count):
+                share = self.left / (count - place)
+                self._do(place, "construct", Effort(CONSTRUCT * share if timed else None))
+                if tiny:
+                    self.searches[place].prove(Effort(BRIEF * share if timed else None), brief=True)
+                    self._take(place)
+        if plainly and timed and self.open():
+            compile_ahead(self.searches[0])
+
+    def _counted(self) -> None:
+        """Do what can be counted: all of the classical search, then turns of the network, each searched on from."""
+        for part, steps in (("search", STEPS // 7), ("prove", 0), ("search", STEPS), ("prove", 0)):
+            for place in self.open():
+                if self.stopped:
+                    return
+                self._do(place, part, Effort(None, steps, SEARCHES))
+        if self.make_network is None or not self.open() or self.stopped:
+            return
+        network = self.make_network()
+        for _ in range(max(PROPOSALS, 1 + network.refine)):
+            if self.open() and not self.stopped:
+                self._propose(network, Effort(None, PROPOSED_STEPS))
+        for place in self.open():
+            if not self.stopped:
+                self._do(place, "prove", Effort(None, 0, SEARCHES))
+
+    def _timed(self) -> None:
+        """Take turns until the time is over."""
+        limit = self.request.time_limit or 0.0
+        shares = Shares(FIRST_SHARES)
+        network = Loading(self.make_network, self.request) if self.make_network is not None else None
+        slot = min(LONGEST_SLOT, max(SHORTEST_SLOT, SLOT * limit))
+        while self.left > 0 and not self.stopped and (open_places := self.open()):
+            ready = ["search"]
+            if any(self.searches[place].likely for place in open_places):
+                ready.append("exact")
+            if network is not None and network.ready(self.left):
+                ready.append("network")
+            way, before, began = shares.next(ready), self.cost.copy(), time.perf_counter()
+            if way == "network":
+                assert network is not None
+                self._propose(network.solver(), Effort(min(slot, self.left)))
+            elif way == "exact":
+                places = [place for place in open_places if self.searches[place].likely]
+                turns = sum(HOPEFUL if self.searches[place].hopeful else PROOF for place in places)
+                self._in_time(places, "prove", min(turns * slot, 0.5 * self.left))
+            else:
+                self._in_time(open_places, "search", min(slot, self.left))
+            with np.errstate(invalid="ignore"):
+                gain = np.nansum((before - self.cost) / np.maximum(np.abs(before), 1e-300))
+            shares.report(way, time.perf_counter() - began, float(gain), ready)
+
+    def _in_time(self, places: list[int], part: str, seconds: float) -> None:
+        """Give some instances equal shares of some seconds, one after the other."""
+        until = min(self.until, time.perf_counter() + seconds)
+        for done, place in enumerate(places):
+            left = until - time.perf_counter()
+            if left <= 0 or self.stopped:
+                return
+            self._do(place, part, Effort(left / (len(places) - done), searches=cores()))
+
+    def _do(self, place: int, part: str, effort: Effort) -> None:
+        """Let the search of an instance do a part, and take what it found."""
+        work: Callable[[Effort], None] = getattr(self.searches[place], part)
+        if part == "prove":
+            aside(lambda: work(effort), self.until)
+        else:
+            work(effort)
+        self._take(place)
+
+    def _propose(self, network: "DiffusionSolver", effort: Effort) -> None:
+        """Let the network propose solutions of the open instances, and search on from each."""
+        places = np.array(self.open())
+        if self.chain is None or not 2 * len(places) > len(self.chain.places):
+            from .chain import Chain
+
+            self.chain = Chain(network, self.request, places, self.chain)
+            self.model = self.chain.model.name
+        mine = self.chain.places
+        seconds = None if effort.seconds is None else PROPOSE * effort.seconds
+        choice, cost = self.chain.turn(self.choice[mine], self.cost[mine], self.bound[mine], seconds)
+        still = [(place, one) for place, one, value in zip(mine, choice, cost, strict=True) if np.isfinite(value)]
+        for place, proposal in still:
+            self.searches[place].take_up(proposal, self.chain.found_by, effort.share(REPAIR / len(still)))
+            self._take(place)
+
+    def _take(self, place: int) -> None:
+        """Take over what the search of an instance knows, and tell whoever listens if that is better."""
+        best = self.searches[place].best
+        if best is None:
+            return
+        self.bound[place] = max(self.bound[place], best.bound)
+        if best.cost < self.cost[place]:
+            self.choice[place], self.cost[place], self.found_by[place] = best.choice, best.cost, best.found_by
+            seconds = time.perf_counter() - self.began
+            improvement = Improvement(
+                seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), list(self.found_by)
+            )
+            self.stopped |= self.request.tell(improvement) and bool(np.isfinite(self.cost).all())

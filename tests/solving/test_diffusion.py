@@ -1,0 +1,296 @@
+"""The learned solver: reproducible, independent of batch and chunk, never worse with more, always checked."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import icdc
+from icdc.diffusion.sampler import Step
+from icdc.errors import InputError, UsageError
+from icdc.models.diffusion import Model, ModelConfig
+from icdc.networks.network import NetworkConfig
+from icdc.problems.registry import get_problem
+from icdc.solving import DiffusionSolver, Improvement
+from icdc.solving.fitting import seconds_of_a_pass
+from icdc.solving.request import Request
+from icdc.solving.solver import Solver
+from icdc.solving.verify import judge
+
+SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
+CASES = [("atsp", (7,)), ("pmsp", (7, 3)), ("navigation", (6,))]
+
+
+def setting(name: str, size: tuple[int, ...], count: int = 5) -> tuple[Model, dict[str, np.ndarray]]:
+    torch.manual_seed(1)
+    problem = get_problem(name)
+    model = Model(problem, ModelConfig(network=SMALL))
+    model.network.eval()
+    return model, problem.sample(count, size, np.random.default_rng(2))
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+def test_answers_do_not_depend_on_chunk_or_company(name: str, size: tuple[int, ...]) -> None:
+    model, arrays = setting(name, size)
+    problem = model.problem
+    options = {"steps": 4, "refine": 2, "device": "cpu"}
+    reference = DiffusionSolver(model, **options).solve(problem, arrays, samples=6, seed=3)
+    for chunk in (1, 2, 5, 64):
+        again = DiffusionSolver(model, chunk=chunk, **options).solve(problem, arrays, samples=6, seed=3)
+        assert np.array_equal(again.choice, reference.choice)
+    for index in (0, 3):
+        alone = {key: array[index : index + 1] for key, array in arrays.items()}
+        single = DiffusionSolver(model, **options).solve(problem, alone, samples=6, seed=3)
+        assert np.array_equal(single.choice[0], reference.choice[index])
+
+
+@pytest.mark.parametrize(("name", "size"), CASES)
+@pytest.mark.parametrize("reverse", ["fresh", "posterior", "independent"])
+def test_every_way_gives_feasible_answers_of_the_stated_cost(name: str, size: tuple[int, ...], reverse: str) -> None:
+    model, arrays = setting(name, size)
+    exact = {key: torch.from_numpy(array.astype(np.float64)) for key, array in arrays.items()}
+    for order in ("rule", "confidence"):
+        solver = DiffusionSolver(model, steps=3, reverse=reverse, order=order, decodes=2, device="cpu")
+        results = solver.solve(model.problem, arrays, samples=3)
+        choice = torch.from_numpy(results.choice)[:, None]
+        assert bool(model.problem.feasible(exact, choice).all())
+        assert results.cost == pytest.approx(model.problem.cost(exact, choice)[:, 0].numpy())
+        assert (results.cost >= results.bound - 1e-9).all()
+
+
+def test_a_seed_repeats_and_another_differs() -> None:
+    model, arrays = setting("atsp", (9,), 8)
+    first, again, other = (
+        DiffusionSolver(model, steps=3, device="cpu").solve(model.problem, arrays, samples=1, seed=seed)
+        for seed in (4, 4, 5)
+    )
+    assert np.array_equal(first.choice, again.choice)
+    assert not np.array_equal(first.choice, other.choice)
+
+
+def test_more_samples_and_refinement_never_hurt() -> None:
+    model, arrays = setting("atsp", (9,), 8)
+
+    def cost(samples: int, refine: int) -> np.ndarray:
+        solver = DiffusionSolver(model, steps=3, refine=refine, device="cpu")
+        return solver.solve(model.problem, arrays, samples=samples, seed=0).cost
+
+    assert (cost(8, 0) <= cost(2, 0)).all()
+    assert (cost(8, 3) <= cost(8, 0)).all()
+    assert cost(8, 3).sum() < cost(2, 0).sum()
+
+
+def test_a_start_is_never_lost() -> None:
+    model, arrays = setting("atsp", (8,), 3)
+    best = icdc.make_solver("cpsat").solve(model.problem, arrays)
+    told: list[Improvement] = []
+    solver = DiffusionSolver(model, steps=2, device="cpu")
+    results = solver.solve(model.problem, arrays, start=best.choice, callback=told.append)
+    assert np.array_equal(results.cost, best.cost)
+    assert all(np.array_equal(event.cost, best.cost) for event in told)  # nothing worse on the way either
+    broken = best.choice.copy()
+    broken[0, 0] = 0
+    with pytest.raises(InputError, match="not a feasible"):
+        DiffusionSolver(model, device="cpu").solve(model.problem, arrays, start=broken)
+    with pytest.raises(InputError, match="shape"):
+        DiffusionSolver(model, device="cpu").solve(model.problem, arrays, start=best.choice[:1])
+
+
+def test_a_time_limit_is_used_and_kept() -> None:
+    model, arrays = setting("pmsp", (30, 4), 2)
+    begin = time.perf_counter()
+    DiffusionSolver(model, steps=2, device="cpu").solve(model.problem, arrays, samples=2, time_limit=1.0)
+    assert 0.8 < time.perf_counter() - begin < 3.0
+
+
+def test_a_pass_that_does_not_fit_is_refused_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single pass over a large matrix takes minutes on a CPU; it is foreseen by one over a small matrix."""
+    model, arrays = setting("pmsp", (320, 300), count=1)
+    solver = DiffusionSolver(model, device="cpu")
+    ended: list[float] = []
+
+    def clock() -> float:
+        ended.append(7.0 * len(ended))
+        return ended[-1]
+
+    request = Request(model.problem, arrays, time_limit=1.0)
+    options = solver.options_for(model, (320, 300), 1)
+    monkeypatch.setattr("icdc.solving.fitting.time", SimpleNamespace(perf_counter=clock))
+    trial = (int(320 * (1e4 / 96e3) ** 0.5), int(300 * (1e4 / 96e3) ** 0.5))
+    seconds = seconds_of_a_pass(request, model, options)
+    assert seconds == pytest.approx(ended[-1] * 320 * 300 / (trial[0] * trial[1]))
+    monkeypatch.undo()
+    monkeypatch.setattr("icdc.solving.diffusion.seconds_of_a_pass", lambda *_: 61.0)
+    with pytest.raises(UsageError, match="'network' needs 61 s and more for one pass over a matrix of 320 × 300 here"):
+        solver.solve(model.problem, arrays, time_limit=1.0)
+    assert solver.solve(model.problem, arrays, samples=1, time_limit=60.5, callback=lambda _: True).feasible.all()
+    small = {"durations": arrays["durations"][:, :20, :20]}
+    assert solver.solve(model.problem, small, time_limit=0.1).feasible.all()
+
+
+def test_with_a_time_limit_the_first_step_has_an_answer() -> None:
+    """Long before the first trajectories end; and the answer is at least as good as all that was told."""
+    model, arrays = setting("atsp", (30,), 2)
+    told: list[tuple[int, Improvement]] = []
+    steps: list[int] = []
+    solver = DiffusionSolver(model, steps=20, device="cpu", trace=lambda step: steps.append(step.t))
+    results = solver.solve(
+        model.problem, arrays, samples=2, time_limit=0.5, callback=lambda event: told.append((len(steps), event))
+    )
+    assert told[0][0] == 1
+    assert np.isfinite(told[0][1].cost).all()
+    assert (results.cost <= told[-1][1].cost).all()
+
+
+@pytest.mark.parametrize(("name", "size"), [("atsp", (12,)), ("pmsp", (15, 3))])
+def test_a_start_is_noised_and_denoised_before_the_eyes_of_a_trace(name: str, size: tuple[int, ...]) -> None:
+    """From the start itself up to the level of refinement, each element changing once at most, and down again."""
+    model, arrays = setting(name, size, 1)
+    start = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, arrays, samples=1).choice
+    seen: list[Step] = []
+    solver = DiffusionSolver(model, steps=6, device="cpu", trace=seen.append)
+    results = solver.solve(model.problem, arrays, samples=2, start=start)
+    highest = round(0.7 * model.diffusion.steps)
+    up, down = [step for step in seen if step.s > step.t], [step for step in seen if step.s < step.t]
+    assert [step.t for step in up] == sorted({step.t for step in up})
+    assert (up[0].t, up[-1].s, down[0].t, down[-1].s) == (0, highest, highest, 0)
+    assert [step.t for step in down] == [step.s for step in reversed(up)]
+    assert len(up[0].x) == 2
+    for step in (up[0], *up[1:2]):
+        assert step.log_odds.shape == step.x.shape
+    marked = up[0].x[0].argmax(1).numpy()
+    assert (marked == start[0]).all()
+    assert (up[0].log_odds[0].argmax(1).numpy() == start[0]).all()
+    way = torch.stack([step.x for step in (*up, down[0])])
+    assert (way.diff(dim=0).abs().sum(0) <= 1).all()
+    assert way.diff(dim=0).abs().sum() > 0
+    assert results.cost[0] <= judge(model.problem, arrays, start)[1][0]
+    # without anybody who watches, a start changes nothing of how trajectories run
+    quiet = DiffusionSolver(model, steps=6, device="cpu")
+    again = quiet.solve(model.problem, arrays, samples=2)
+    assert quiet.solve(model.problem, arrays, samples=2, start=start).cost[0] <= again.cost[0]
+
+
+def test_a_met_bound_ends_the_search() -> None:
+    """Equal durations on one machine: the bound is the only cost, so no time is spent."""
+    model = setting("pmsp", (3, 1))[0]
+    arrays = {"durations": np.full((1, 3, 1), 5)}
+    begin = time.perf_counter()
+    results = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, arrays, time_limit=30.0)
+    assert time.perf_counter() - begin < 10
+    assert results.proven.all()
+    assert results.cost.tolist() == [15.0]
+
+
+def test_a_callback_sees_improvements_and_can_stop() -> None:
+    model, arrays = setting("atsp", (9,), 2)
+    seen: list[Improvement] = []
+
+    def watch(event: Improvement) -> bool:
+        seen.append(event)
+        return len(seen) == 2
+
+    solver = DiffusionSolver(model, steps=2, chunk=1, device="cpu")
+    results = solver.solve(model.problem, arrays, samples=1, time_limit=20.0, start=None, callback=watch)
+    assert 2 <= len(seen) <= 3  # one more where the second instance had no answer yet
+    assert (seen[1].cost <= seen[0].cost).all()
+    assert np.isfinite(results.cost).all()
+
+
+def test_cores_side_by_side_answer_like_one() -> None:
+    """Trajectories in threads, refinement too: the same answers, and as many threads after as before."""
+    model, arrays = setting("atsp", (9,), 3)
+    solver = DiffusionSolver(model, steps=3, refine=2, device="cpu")
+    alone = solver.solve(model.problem, arrays, samples=5)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        together = solver.solve(model.problem, arrays, samples=5)
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ZeroDivisionError):  # what goes wrong in the caller's code comes out
+            solver.solve(model.problem, arrays, samples=5, callback=lambda _: bool(1 // 0))
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(alone.choice, together.choice)
+
+
+def test_wrong_options_are_refused() -> None:
+    model, arrays = setting("atsp", (5,), 1)
+    for options, words in (
+        ({"steps": 0}, "steps"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"reverse": "sideways"}, "reverse"),
+        ({"chunk": 0}, "chunk"),
+        ({"refine": -1}, "refine"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            DiffusionSolver(model, **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="sample"):
+        DiffusionSolver(model, device="cpu").solve(model.problem, arrays, samples=0)
+    pmsp = get_problem("pmsp")
+    schedules = pmsp.sample(1, (3, 2), np.random.default_rng(0))
+    with pytest.raises(UsageError, match="is for atsp"):
+        DiffusionSolver(model, device="cpu").solve(pmsp, schedules)
+
+
+def test_it_is_a_solver() -> None:
+    assert isinstance(DiffusionSolver(), Solver)
+
+
+def test_integers_stay_exact() -> None:
+    """Costs above 2²⁴ would lose units in float32."""
+    model = setting("atsp", (4,))[0]
+    distances = np.full((1, 4, 4), 2**40 + 1, dtype=np.int64)
+    results = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, {"distances": distances})
+    assert results.cost.tolist() == [4 * (2**40 + 1)]
+
+
+def test_solve_from_python() -> None:
+    model, arrays = setting("atsp", (6,), 1)
+    matrix = arrays["distances"][0]
+    answer = icdc.solve(matrix.tolist(), model=model, samples=2, steps=2, device="cpu")
+    assert sorted(answer.solution) == list(range(6))
+    assert answer.verdict.feasible
+    length = sum(matrix[a, b] for a, b in zip(answer.solution, [*answer.solution[1:], answer.solution[0]], strict=True))
+    assert answer.verdict.objective == length
+    again = icdc.solve(matrix, model=model, start=answer.solution, samples=1, steps=1, device="cpu")
+    assert again.verdict.objective is not None
+    assert again.verdict.objective <= length
+    exact = icdc.solve(matrix, problem="atsp", solver=icdc.make_solver("cpsat"))
+    assert exact.verdict.objective is not None
+    assert exact.verdict.objective <= again.verdict.objective
+    with pytest.raises(UsageError, match='say which with problem="atsp" or'):
+        icdc.solve(matrix)
+    with pytest.raises(InputError, match="square"):
+        icdc.solve([[1, 2, 3], [4, 5, 6]], problem="atsp", model=model)
+
+
+def test_the_card_advises_for_sizes_it_knows() -> None:
+    """What was best on validation data is used where it was measured; what the caller says always wins."""
+    model = setting("atsp", (5,))[0]
+    model.card = {
+        "sizes": [[5]],
+        "solving": [
+            {"samples": 1, "options": {"order": "confidence", "decodes": 3}},
+            {"samples": 32, "options": {"reverse": "independent"}},
+        ],
+    }
+    solver = DiffusionSolver(model, decodes=2)
+    assert solver.options_for(model, (5,), 8).order == "confidence"
+    assert solver.options_for(model, (5,), 8).decodes == 2
+    assert solver.options_for(model, (5,), 100).reverse == "independent"
+    assert solver.options_for(model, (6,), 100).reverse == "fresh"
+
+
+def test_large_matrices_get_fewer_steps_unless_the_card_or_the_caller_says_otherwise() -> None:
+    """Above a number of elements a pass of the network is what costs: fewer of them, more decodes of each."""
+    model = setting("atsp", (5,))[0]
+    solver = DiffusionSolver(model)
+    small, large = solver.options_for(model, (50,), 1), solver.options_for(model, (100,), 1)
+    assert large.steps < small.steps
+    assert large.decodes > small.decodes
+    model.card = {"sizes": [[100]], "solving": [{"samples": 1, "options": {"steps": 17}}]}
+    assert solver.options_for(model, (100,), 1).steps == 17
+    assert DiffusionSolver(model, steps=3).options_for(model, (100,), 1).steps == 3
