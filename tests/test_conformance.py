@@ -323,8 +323,8 @@ class WordsOfAnArray(Pmsp):
     row_words = ("duration", "durations")
 
 
-class CommaInAWord(Pmsp):
-    column_words = ("machine, or nothing", "machines")
+class LineInAWord(Pmsp):
+    column_words = ("machine\nor nothing", "machines")
 
 
 class NoTour(Pmsp):
@@ -620,7 +620,7 @@ class MeasuresStandIns(Pmsp):
         (OneLongText(), "an answer can be", "not a list of lines"),
         (CannotDraw(), "an answer can be", "no paper"),
         (WordsOfAnArray(), "an answer can be", "'durations' is an array and the word"),
-        (CommaInAWord(), "a solution file", "solution.csv cannot be read back"),
+        (LineInAWord(), "a solution file", "solution.csv cannot be read back"),
         (NoTour(), "a solution file", "does not list every item once"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Problem) else None,
