@@ -71,7 +71,7 @@ def readme_table(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
         model = SHIPPED[problem_of(dataset)]
         gaps = {(r["way"], r["samples"]): float(r["gap"]) for r in cards[model]["results"] if r["set"] == dataset}
         paper = [published(dataset, "icdc", count) for count in (1, 128)]
-        values = [gaps[way] for way in README_COLUMNS] + [None if gap is None else plain_gap(gap) for gap in paper]
+        values = [gaps.get(way) for way in README_COLUMNS] + [None if gap is None else plain_gap(gap) for gap in paper]
         lines.append([f"{dataset} (`{model}`)", *map(percent, [*values, random[dataset]])])
     heads = ["×1", "×8", "×32", "×128", "refined", "last sample ×1", "×128", "the paper ×1", "×128", "random"]
     return table(["gap to the optimum, %", *heads], lines)

@@ -76,7 +76,7 @@ def navigation_table(scope: Scope) -> list[Row]:
     name, most = "navigation-20", scope.counts[-1]
     counts = sorted({*scope.counts, *([64] if most >= 64 else [])})  # the paper prints its own method with 64
     rows = classical(name) + random(name, scope.counts)
-    rows += matnet(name, "matnet-navigation-20", (*scope.counts, 2 * most)) + ours(name, name, counts)
+    rows += matnet(name, "matnet-navigation-20", (*scope.counts, 2 * most)) + ours(name, SHIPPED["navigation"], counts)
     return _with_the_paper(rows, published_cost, "paper_cost")
 
 

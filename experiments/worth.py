@@ -8,7 +8,7 @@ For every standard test set, with every given model of its problem:
 - *model + search*: the same with local search inside the chain, as the model's card advises;
 - *starts + search*: the same local search from starts that dual prices guide, as many as fit into the seconds of
   *model + search*, on the same device;
-- *search*: the classical solver `search` in the same seconds.
+- *search*: the classical solver `search` in the same seconds, on a CPU of the same machine.
 
 Gaps are in %, to the references of the sets, with 95 % confidence intervals over instances; seconds are those of the
 whole set. Every outcome is kept in the store: stopped, by `--minutes` or by hand, the same command goes on. The table
@@ -146,7 +146,9 @@ class Judging:
             limit = None if row in (MODEL, BOTH) else made[BOTH].seconds_per_instance
             made[row] = self._summary(dataset, row, solver, limit, str(settings) if row == BOTH else "")
         words = " ".join(f"{key}={value}" for key, value in settings.items())
-        return [self._line(name, row, summary, words if row == BOTH else "") for row, summary in made.items()]
+        # the classical solver runs on a CPU of the machine whose device the others have
+        device = made[MODEL].device if made else ""
+        return [self._line(name, row, summary, device, words if row == BOTH else "") for row, summary in made.items()]
 
     def _summary(self, dataset: Dataset, row: str, solver: Solver, limit: float | None, more: str) -> Summary:
         label = f"{row} {more} of {self.digest} on {self.device}"
@@ -157,14 +159,14 @@ class Judging:
         )
         return summarise(found)
 
-    def _line(self, name: str, row: str, summary: Summary, words: str) -> dict[str, Any]:
+    def _line(self, name: str, row: str, summary: Summary, device: str, words: str) -> dict[str, Any]:
         goal = dict(zip((MODEL, BOTH), GOALS.get(name, ()), strict=False)).get(row, "")
         values = {key: getattr(summary, key) for key in ("gap", "gap_low", "gap_high", "seconds")}
         return {
             "model": self.model.name, "set": name, "row": row,
             "samples": summary.samples if row in (MODEL, BOTH) else "", "instances": summary.instances,
             **{key: None if value is None else round(value, 4) for key, value in values.items()},
-            "goal": goal, "device": summary.device, "options": words,
+            "goal": goal, "device": device, "options": words,
         }  # fmt: skip
 
 

@@ -491,6 +491,7 @@ def test_best_of_takes_the_first_of_equals() -> None:
         ({"reverse_temperature": -0.5}, "reverse temperature must not be negative"),
         ({"improve_rounds": -1}, "improve_rounds must not be negative"),
         ({"improve_best": 0}, "improve_best must be at least 1, got 0"),
+        ({"begin": "nowhere"}, "unknown begin 'nowhere'; choose noise, starts"),
         ({"reverse": "backward"}, "unknown reverse 'backward'"),
         ({"order": "random"}, "unknown order 'random'"),
         ({"keep": "all"}, "unknown keep 'all'"),
@@ -686,3 +687,32 @@ def test_chains_with_search_are_recorded(problem: Problem, size: tuple[int, ...]
     assert torch.equal(made.choice, expected.choice)
     assert torch.equal(made.cost, expected.cost)
     assert torch.equal(problem.improve(batch, made.choice, 100), made.choice)
+
+
+@pytest.mark.parametrize(("problem", "size"), [(Pmsp(), (7, 3)), (Atsp(), (7,))])
+def test_trajectories_may_begin_with_what_the_problem_constructs(problem: Problem, size: tuple[int, ...]) -> None:
+    """Noised to 0.6 · T, one for each trajectory; whatever the network makes of them, none gets worse."""
+    batch = instances(problem, 3, size)
+    task = Task(problem, batch)
+    made = problem.construct(batch, 4).choice
+    steps: list[Step] = []
+    options = SamplingOptions(steps=4, begin="starts", temperature=50.0)
+    found = generate(
+        toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), options, callback=lambda step: steps.append(step)
+    )
+    assert [step.t for step in steps] == list(strided_times(round(0.6 * DIFFUSION.steps), 4))[:-1]
+    at = torch.full((12,), steps[0].t)
+    wanted = DIFFUSION.q_sample(task.marked(made.flatten(0, 1)), at, task.density, Noise(keys([0, 1, 2], 4)))
+    assert torch.equal(steps[0].x, wanted)
+    cost = problem.cost(batch, made)
+    assert (found.cost <= cost).all()
+    kept = found.cost == cost
+    assert kept.any()  # a network this warm hardly ever does better
+    assert torch.equal(found.choice[kept], made[kept])
+    # others than these, handed in; and the end alone, where only that is asked for
+    other = made.flip(1).flatten(0, 1)
+    given = other, task.cost(other).flatten()
+    again = generate(toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), options, starts=given)
+    assert (again.cost <= cost.flip(1)).all()
+    last = generate(toy(batch, 4), task, DIFFUSION, Noise(keys([0, 1, 2], 4)), replace(options, keep="last"))
+    assert torch.equal(last.cost, last.last_cost)

@@ -54,7 +54,7 @@ def save() -> Callable[..., Path]:
 def shipped(tmp_path: Path, save: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of tiny models that stand for the shipped ones."""
     folder = tmp_path / "models"
-    for name, sizes in (("atsp", [[20]]), ("pmsp", [[20, 3]]), ("navigation-20", [[20]])):
+    for name, sizes in (("atsp", [[20]]), ("pmsp", [[20, 3]]), ("navigation", [[20]])):
         save(folder / f"{name}.safetensors", name.split("-")[0], sizes)
     monkeypatch.setattr("icdc.models.catalogue.models_folder", lambda: folder)
     return folder

@@ -23,7 +23,7 @@ TINY = (
     "model.network.denoiser_layers=1", "targets.instances=2", "targets.trajectories=1", "cloning.batch=2",
     "cloning.steps_first=1", "cloning.steps_last=1", "targets.sampling.steps=2", "targets.sampling.decodes=1",
     "targets.refine_rounds=0", "memory.rounds=1", "sizes=[[4, 2]]", 'families=["paper", "speeds"]',
-    "validation.instances=2", "validation.samples=1", "validation.every=1",
+    "validation.instances=2", "validation.samples=1", "validation.every=1", "init=",
 )  # fmt: skip
 SETTINGS = [part for change in TINY for part in ("--set", change)]
 

@@ -12,8 +12,9 @@ from icdc.diffusion.sampler import Step
 from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
+from icdc.problems.contract import to_tensors
 from icdc.problems.registry import get_problem
-from icdc.solving import DiffusionSolver, Improvement
+from icdc.solving import DiffusionSolver, Improvement, diffusion_search
 from icdc.solving.fitting import seconds_of_a_pass
 from icdc.solving.request import Request
 from icdc.solving.solver import Solver
@@ -31,11 +32,15 @@ def setting(name: str, size: tuple[int, ...], count: int = 5) -> tuple[Model, di
     return model, problem.sample(count, size, np.random.default_rng(2))
 
 
+@pytest.mark.parametrize("searched", [{}, {"improve_rounds": 1}])
 @pytest.mark.parametrize(("name", "size"), CASES)
-def test_answers_do_not_depend_on_chunk_or_company(name: str, size: tuple[int, ...]) -> None:
+def test_answers_do_not_depend_on_chunk_or_company(
+    name: str, size: tuple[int, ...], searched: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diffusion_search, "MOST_STARTS", 4)  # so that some trajectories share what they begin with
     model, arrays = setting(name, size)
     problem = model.problem
-    options = {"steps": 4, "refine": 2, "device": "cpu"}
+    options = {"steps": 4, "refine": 2, "device": "cpu", **searched}
     reference = DiffusionSolver(model, **options).solve(problem, arrays, samples=6, seed=3)
     for chunk in (1, 2, 5, 64):
         again = DiffusionSolver(model, chunk=chunk, **options).solve(problem, arrays, samples=6, seed=3)
@@ -44,6 +49,22 @@ def test_answers_do_not_depend_on_chunk_or_company(name: str, size: tuple[int, .
         alone = {key: array[index : index + 1] for key, array in arrays.items()}
         single = DiffusionSolver(model, **options).solve(problem, alone, samples=6, seed=3)
         assert np.array_equal(single.choice[0], reference.choice[index])
+
+
+def test_with_search_inside_trajectories_begin_with_its_starts() -> None:
+    """Answers are never worse than these, each trajectory has its own, and noise is there for the asking."""
+    model, arrays = setting("pmsp", (40, 6))
+    starts = model.problem.construct(to_tensors(arrays), 6).choice
+    cost = model.problem.cost(to_tensors(arrays), starts).amin(1).numpy()
+    assert (cost < model.problem.cost(to_tensors(arrays), starts[:, :1])[:, 0].numpy()).any()
+    options = {"steps": 1, "device": "cpu", "improve_rounds": 1, "temperature": 100.0}
+    found = {
+        begin: DiffusionSolver(model, **options, **begin_with).solve(model.problem, arrays, samples=6).cost
+        for begin, begin_with in (("as usual", {}), ("noise", {"begin": "noise"}))
+    }
+    assert (found["as usual"] <= cost).all()
+    assert (found["noise"] > cost).all()  # an untrained network, and a single change
+    assert DiffusionSolver(model).options_for(model, (40, 6), 6).begin == "noise"
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)

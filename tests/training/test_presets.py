@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from icdc.errors import InputError, UsageError
-from icdc.models.catalogue import available
+from icdc.models.catalogue import available, load_weights
+from icdc.models.diffusion import Model
 from icdc.problems.registry import get_problem
 from icdc.training import TrainingConfig, load_config, parse_override, presets
 from icdc.training.matnet import MatNetConfig
@@ -23,6 +24,14 @@ def test_every_preset_loads_for_its_problem(name: str) -> None:
     assert all(len(size) == len(problem.size_names) for size in config.sizes)
     # it can be started in a fresh clone, or says what comes first
     assert config.init in ("", *available()) or f"icdc train {Path(config.init).parts[1]}" in presets()[name]
+
+
+@pytest.mark.parametrize("name", [name for name in presets() if load_config(name).init in available()])
+def test_shipped_weights_fit_the_presets_that_begin_with_them(name: str) -> None:
+    config = load_config(name)
+    assert isinstance(config, TrainingConfig)
+    model = Model(get_problem(config.problem), config.model)
+    load_weights(model, config.init, where_they_fit=config.init_where_it_fits)
 
 
 def test_presets_are_listed_with_a_line_each() -> None:

@@ -27,8 +27,10 @@ In every module matrices have a row's candidates in the place of its columns whe
 
 Reverse = Literal["fresh", "posterior", "independent"]
 Keep = Literal["chain", "last"]
+Begin = Literal["noise", "starts"]
 
-
+BEGIN_LEVEL = 0.6
+"""Noise level of what trajectories begin with where that is no pure noise, in units of T: validation liked it best."""
 MOST_DECODES = 2**16
 """They are in memory together, so there is an end to them."""
 
@@ -53,6 +55,8 @@ class SamplingOptions:
         changes (`Problem.improve`), and the best outcome is scored, kept, and noised again; 0 for none. Probabilities
         of decisions are those of what was decoded.
     improve_best : how many decodes of every pass are improved so, the best ones.
+    begin : "noise", x_T of pure noise; or "starts", solutions that the problem constructs (`Problem.construct`), noised
+        to BEGIN_LEVEL · T: they count themselves, and so a trajectory is never worse than what it began with.
     """
 
     steps: int = 20
@@ -66,6 +70,7 @@ class SamplingOptions:
     reverse_temperature: float = 0.0
     improve_rounds: int = 0
     improve_best: int = 1
+    begin: Begin = "noise"
 
     def __post_init__(self) -> None:
         for name in ("steps", "decodes", "improve_best"):
@@ -82,6 +87,7 @@ class SamplingOptions:
         for name, known in (
             ("reverse", ("fresh", "posterior", "independent")),
             ("order", ("confidence", "rule", "loads")),
+            ("begin", ("noise", "starts")),
             ("keep", ("chain", "last")),
         ):
             if getattr(self, name) not in known:
@@ -107,6 +113,7 @@ class SamplingChanges(TypedDict, total=False):
     reverse_temperature: float
     improve_rounds: int
     improve_best: int
+    begin: Begin
 
 
 class Step(NamedTuple):
@@ -169,21 +176,28 @@ def generate(
     *,
     x: Tensor | None = None,
     start: int | None = None,
+    starts: tuple[Tensor, Tensor] | None = None,
     callback: Callable[[Step], bool | None] | None = None,
 ) -> Generated:
     """Run one trajectory for each key of `noise` (B · K of them, instance-major).
 
-    From pure noise at T, or from matrices `x` at step `start`. A callback that returns True ends it early.
+    As the options say, from pure noise at T, or from noised `starts`, choices (B · K, rows) with costs (B · K,), which
+    are constructed where none are given; or else from matrices `x` at step `start`. A callback that returns True ends
+    it early.
     """
     count = len(noise.keys)
     samples = count // task.batch
     mask = task.mask(samples)
-    if x is None:
-        x = diffusion.prior(task.rows, task.width, task.density, noise)
-    times = strided_times(diffusion.steps if start is None else start, options.steps)
     decoded: _Decoded | None = None
     choice: Tensor | None = None
     cost: Tensor | None = None
+    if x is None and options.begin == "starts":
+        choice, cost = task.starts(samples) if starts is None else starts
+        start = max(1, round(BEGIN_LEVEL * diffusion.steps))
+        x = diffusion.q_sample(task.marked(choice), torch.full_like(choice[:, 0], start), task.density, noise)
+    elif x is None:
+        x = diffusion.prior(task.rows, task.width, task.density, noise)
+    times = strided_times(diffusion.steps if start is None else start, options.steps)
     for t, s in pairwise(times):
         t_batch = torch.full((count,), t, dtype=torch.long, device=x.device)
         s_batch = torch.full((count,), s, dtype=torch.long, device=x.device)

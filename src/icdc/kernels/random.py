@@ -31,7 +31,7 @@ class GumbelNoise(NamedTuple):
 def root_key(seed: int, device: torch.device | str = "cpu") -> Tensor:
     """Return the scalar key of a seed; all 64 bits of the seed count."""
     low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
-    return fold(torch.tensor(low, dtype=torch.int64, device=device), high)
+    return fold(torch.full((), low, dtype=torch.int64, device=device), high)  # filled there: nothing is copied
 
 
 class Noise:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .base import TrainedModel
 
 INDEX = "index.json"
-GONE = {"atsp-20": "atsp"}
+GONE = {"atsp-20": "atsp", "navigation-20": "navigation"}
 """Models that once shipped, and which one to take instead."""
 
 

@@ -65,6 +65,11 @@ class Task:
         worse = found_cost > cost
         return torch.where(worse[:, None], choice, found), torch.where(worse, cost, found_cost)
 
+    def starts(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return `count` solutions of every instance to begin with, (B · count, rows), and their costs."""
+        choice = self.problem.construct(self.instances, count).choice.flatten(0, 1)
+        return choice, self.cost(choice).flatten()
+
     def marked(self, choice: Tensor) -> Tensor:
         """Return the matrices (N, rows, width) of choices (N, rows), as the process works on them."""
         return one_hot(choice, self.columns) if self.candidates is None else self.candidates.mark(choice)

@@ -125,6 +125,8 @@ class DiffusionSolver(Solver):
         if self.sampling is not None:
             return replace(self.sampling, **self.changes)
         changes: SamplingChanges = {"improve_best": IMPROVE_BEST, **self.changes}
+        if changes.get("improve_rounds") and "begin" not in changes:
+            changes["begin"] = "starts"  # what search alone would begin with
         return replace(model.sampling_options(size, samples), **changes)
 
     def model_for(self, problem: Problem, size: Size, device: str | None = None) -> Model:

@@ -36,6 +36,8 @@ REFINE_LEVELS = (0.7, 0.5, 0.85)
 """Noise levels that rounds of refinement take in turn, in units of T."""
 CERTAIN = 20.0
 """Log-odds of what is known without a network."""
+MOST_STARTS = 64
+"""Different solutions that trajectories of an instance begin with, where they do not begin with noise."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
 
@@ -167,12 +169,28 @@ class DiffusionSearch:
     def _sample(self, part: Part, keys: Tensor, deadline: float | None) -> int:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
 
-        def run(noise: Noise) -> tuple[Tensor, Tensor]:
+        starts = self._starts(part.task) if self.options.begin == "starts" else None
+
+        def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
             watch = self._watch(part, deadline)
-            made = generate(part.predict, part.task, self.model.diffusion, noise, self.options, callback=watch)
+            own = None if starts is None else (starts[0][:, number].flatten(0, 1), starts[1][:, number].flatten())
+            made = generate(
+                part.predict, part.task, self.model.diffusion, noise, self.options, starts=own, callback=watch
+            )
             return made.best()
 
         return self._run_all(run, part, keys, deadline)
+
+    def _starts(self, task: Task) -> tuple[Tensor, Tensor]:
+        """Return what each of `samples` trajectories of an instance begins with, (B, K, rows), and its cost, (B, K).
+
+        There are not more than a few different ones: making them takes time before the network has had any.
+        """
+        samples = self.request.samples
+        few = min(samples, MOST_STARTS)
+        choice, cost = task.starts(few)
+        again = torch.arange(samples, device=choice.device) % few
+        return choice.view(task.batch, few, task.rows)[:, again], cost.view(task.batch, few)[:, again]
 
     def _return_to_start(self, part: Part, keys: Tensor, deadline: float | None) -> int:
         """Noise the start before the eyes of the trace, then denoise it: a refinement in the steps of a trajectory.
@@ -185,7 +203,7 @@ class DiffusionSearch:
         clean = task.marked(torch.from_numpy(self.choice[part.span]).to(self.model.device))
         times = strided_times(max(1, round(REFINE_LEVELS[0] * diffusion.steps)), options.steps)
 
-        def run(noise: Noise) -> tuple[Tensor, Tensor]:
+        def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
             x0 = clean.repeat_interleave(len(noise.keys) // task.batch, 0)
             watch = self._watch(part, deadline)
             for t, s in pairwise(reversed(times)):
@@ -207,7 +225,7 @@ class DiffusionSearch:
         choice = torch.from_numpy(self.choice[part.span]).clamp_min(0).to(device)  # any, where there is no answer yet
         cost = torch.from_numpy(self.cost[part.span]).to(device)
 
-        def run(noise: Noise) -> tuple[Tensor, Tensor]:
+        def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
             return refine(
                 part.predict, part.task, self.model.diffusion, noise, self.options, choice, cost,
                 level=level, steps=steps,
@@ -216,21 +234,23 @@ class DiffusionSearch:
         return self._run_all(run, part, keys, deadline)
 
     def _run_all(
-        self, run: Callable[[Noise], tuple[Tensor, Tensor]], part: Part, keys: Tensor, deadline: float | None
+        self, run: Callable[[Noise, Tensor], tuple[Tensor, Tensor]], part: Part, keys: Tensor, deadline: float | None
     ) -> int:
         """Run all trajectories, group after group, or on a CPU a group on every core; keep what is better.
+
+        `run` gets the noise of a group and the numbers of its trajectories.
 
         Side by side, cores never wait for each other inside an operation. Groups that have not begun when the
         search ends are left out, except the first: there is always an answer. Returns how many each instance got.
         """
         groups = enumerate(self._trajectories(part.task, keys))  # made when they are needed: there may be any number
 
-        def one(index: int, group: Noise) -> tuple[Tensor, Tensor, int] | None:
+        def one(index: int, group: tuple[Noise, Tensor]) -> tuple[Tensor, Tensor, int] | None:
             late = deadline is not None and (time.perf_counter() >= deadline or self._proven(part.span))
             if index and (self.stopped or self.abandoned or late):
                 return None
             with torch.inference_mode():
-                return *run(group), len(group.keys)
+                return *run(*group), len(group[0].keys)
 
         tried = 0
         if self.threads == 1 or self.request.samples == 1:
@@ -254,12 +274,12 @@ class DiffusionSearch:
                     raise
         return tried // part.task.batch
 
-    def _trajectories(self, task: Task, keys: Tensor) -> Iterator[Noise]:
-        """Yield the noise of `samples` trajectories for every instance, numbered, in groups that fit."""
+    def _trajectories(self, task: Task, keys: Tensor) -> Iterator[tuple[Noise, Tensor]]:
+        """Yield the noise of `samples` trajectories for every instance, and their numbers, in groups that fit."""
         together = max(1, min(self.chunk // task.batch, -(-self.request.samples // self.threads)))
         for begin in range(0, self.request.samples, together):
             number = torch.arange(begin, min(begin + together, self.request.samples), device=keys.device)
-            yield Noise(fold(keys[:, None], number[None, :]).flatten())
+            yield Noise(fold(keys[:, None], number[None, :]).flatten()), number
 
     def _watch(self, part: Part, deadline: float | None) -> Callable[[Step], bool | None]:
         """Return a callback of the reverse process that stops it at the deadline once there is an answer.
