@@ -70,6 +70,8 @@ CLASSICAL: dict[str, tuple[str, ...]] = {
 }
 """The classical solvers of each problem; the exact ones see the hidden travel times of navigation."""
 SHIPPED = {"pmsp": "pmsp", "atsp": "atsp", "navigation": "navigation"}
+PRESETS = {"atsp": "atsp-families", "navigation": "navigation-families"}
+"""The presets of models that have other names."""
 DECODING = {
     "atsp": {
         1: "decodes=32,order=rule,reverse=fresh,temperature=1.5",
@@ -134,7 +136,7 @@ def ours(
         Row(
             dataset, "icdc", count, model, answer, options=ANSWERS[answer],
             paper_gap=published(dataset, "icdc", count) if trained_here and answer in ("best", "last") else None,
-            train=f"icdc train {model}",
+            train=f"icdc train {PRESETS.get(model, model)}",
         )
         for answer in answers
         for count in counts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.methods import CLASSICAL, METHODS, training_commands
+from experiments.methods import CLASSICAL, METHODS, PRESETS, training_commands
 from experiments.table import options_of, read_table
 from experiments.targets import CHANGES, TARGETS, Scope
 from icdc.solving.registry import make_solver
@@ -72,5 +72,6 @@ def test_every_other_model_has_a_preset() -> None:
     for rows in TARGETS.values():
         for row in rows(Scope()):
             if row.method in ("icdc", "matnet", "paper-icdc"):
-                assert row.train == f"icdc train {row.model}"
-                assert row.model in presets()
+                preset = PRESETS.get(row.model, row.model)
+                assert row.train == f"icdc train {preset}"
+                assert preset in presets()
