@@ -60,9 +60,10 @@ def test_with_search_inside_trajectories_begin_with_its_starts() -> None:
     options = {"steps": 1, "device": "cpu", "improve_rounds": 1, "temperature": 100.0}
     found = {
         begin: DiffusionSolver(model, **options, **begin_with).solve(model.problem, arrays, samples=6).cost
-        for begin, begin_with in (("as usual", {}), ("noise", {"begin": "noise"}))
+        for begin, begin_with in (("as usual", {}), ("one by one", {"chunk": 1}), ("noise", {"begin": "noise"}))
     }
     assert (found["as usual"] <= cost).all()
+    assert (found["one by one"] == found["as usual"]).all()
     assert (found["noise"] > cost).all()  # an untrained network, and a single change
     assert DiffusionSolver(model).options_for(model, (40, 6), 6).begin == "noise"
 
