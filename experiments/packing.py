@@ -47,7 +47,9 @@ def unpack(folder: Path, root: Path, name: str = NAME) -> None:
         raise InputError(f"there are no packed runs in '{folder}'")
     whole = io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))
     with tarfile.open(fileobj=whole, mode="r") as archive:
-        archive.extractall(root, filter="data")
+        # the first releases of Python 3.11 know no filters
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(root, **safe)  # type: ignore[arg-type]
 
 
 def _add(archive: tarfile.TarFile, name: Path, content: bytes) -> None:
