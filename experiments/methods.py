@@ -70,7 +70,7 @@ CLASSICAL: dict[str, tuple[str, ...]] = {
 }
 """The classical solvers of each problem; the exact ones see the hidden travel times of navigation."""
 SHIPPED = {"pmsp": "pmsp", "atsp": "atsp", "navigation": "navigation"}
-PRESETS = {"atsp": "atsp-families", "navigation": "navigation-families"}
+PRESETS = {"atsp": "atsp-families", "pmsp": "pmsp-families", "navigation": "navigation-families"}
 """The presets of models that have other names."""
 DECODING = {
     "atsp": {

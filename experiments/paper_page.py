@@ -8,7 +8,7 @@ from experiments.figures import GAP, Lines, Panel
 from experiments.markdown import percent, table
 from experiments.side_by_side import COLUMNS, VALIDATION, choose
 from experiments.table import read_table
-from experiments.variants import PAPER
+from experiments.variants import BASELINES, PAPER
 from icdc.errors import InputError
 from icdc.evaluation.published import plain_gap, published
 from icdc.io.files import write_atomically
@@ -35,6 +35,7 @@ def paper_page(folder: Path) -> str:
         "paper-cause": switches_table(folder, "cause"),
         "paper-readings": switches_table(folder, "readings"),
         "paper-presets": presets_table(folder),
+        "paper-baselines": presets_table(folder, baselines=True),
         "our-recipe": ablation_table(folder),
     }
     for name, text in parts.items():
@@ -109,9 +110,9 @@ def ablation_table(folder: Path) -> str:
     return table(["without", *heads], rows)
 
 
-def presets_table(folder: Path) -> str:
-    """Return the last sample of every preset on the standard test set, beside the paper's own figures."""
-    lines = lines_of(folder, "presets")
+def presets_table(folder: Path, *, baselines: bool = False) -> str:
+    """Return the last sample of the presets, or of the baselines, on the standard test sets, beside the paper's own."""
+    lines = [line for line in lines_of(folder, "presets") if line["run"].startswith(BASELINES) == baselines]
     final = [line for line in lines if line["data"] in STANDARD_SETS and line["weights"] == "average"]
     if not final:
         return "Not measured yet."

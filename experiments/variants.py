@@ -47,6 +47,9 @@ LAYER_NORM: Settings = {NETWORK + "norm": "layer"}
 PAPER = {"atsp-20": "paper-atsp-20", "pmsp-20x4": "paper-pmsp-20x4"}
 """The paper's preset of each test set that the search is made on."""
 
+BASELINES = ("paper-sl", "paper-rl", "paper-slrl")
+"""The paper's diffusion baselines: by supervision, by reward, by reward after supervision."""
+
 SWITCHES: dict[str, tuple[str, Settings]] = {
     "before": (
         "R on the scale of 8 random solutions; batches that generate normalised by themselves",
@@ -187,7 +190,7 @@ def presets() -> Iterator[Variant]:
         if data == "pmsp-20x4":
             words = f"`{preset}-fixed`, λ₁ = 1e-3 as printed"
             yield Variant(f"{preset}-fixed-lambda", words, f"{preset}-fixed", data, PRINTED_LAMBDA)
-        for method in ("paper-sl", "paper-rl"):
+        for method in BASELINES:
             yield Variant(f"{method}-{data}", f"`{method}-{data}`", f"{method}-{data}", data, greedy=True)
 
 

@@ -189,10 +189,12 @@ def test_solving_with_candidates(problem: Problem, size: tuple[int, ...]) -> Non
 
 
 def test_large_instances_are_decoded_by_confidence() -> None:
-    """Where no card advises, candidates are joined: other orders would look at all pairs again."""
+    """Candidates of large ones are joined: other orders would look at all pairs again."""
     model = model_of(Atsp(), candidates=3, dense_up_to=8)
-    assert model.sampling_options((9,), 1).order == "confidence"
-    assert model.sampling_options((8,), 1).order == "rule"
+    assert model.sampling_options((251,), 1).order == "confidence"
+    for size in (8, 9, 250):
+        assert model.sampling_options((size,), 1).order == "rule"
+    assert model_of(Atsp(), candidates=0, dense_up_to=8).sampling_options((251,), 1).order == "rule"
 
 
 def test_more_trajectories_fit_together() -> None:

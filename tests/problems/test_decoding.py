@@ -339,14 +339,14 @@ def test_loads_have_total_probability_one_and_samples_follow_it() -> None:
 
 
 def test_loads_by_hand() -> None:
-    """The longest row first, by what it takes at least; a load of one mean row to come outweighs log-odds of one."""
+    """The longest row first, by what it takes at least; one mean row to come on a load weighs as log-odds of one."""
     times = torch.tensor([[[2.0, 9.0], [6.0, 8.0], [4.0, 4.0]]])  # rows decide 1, 2, 0; units 4, 3, 2
     choice = torch.tensor([[0, 0, 0]])
     log_odds = torch.zeros(1, 3, 2)
-    expected = sum(-math.log1p(math.exp(load / unit)) for load, unit in ((0, 4), (6, 3), (10, 2)))
+    expected = sum(-math.log1p(math.exp((a - b) / unit)) for a, b, unit in ((6, 8, 4), (10, 4, 3), (12, 9, 2)))
     found = log_probability(ROWS, log_odds, choice, order="loads", times=times)
     assert float(found) == pytest.approx(expected, rel=1e-5)
-    assert decode(ROWS, log_odds, order="loads", times=times).tolist() == [[1, 0, 1]]
+    assert decode(ROWS, log_odds, order="loads", times=times).tolist() == [[0, 0, 1]]
     log_odds[0, 2, 0] = 2.1  # above the price of 6 in units of 3
     assert decode(ROWS, log_odds, order="loads", times=times).tolist() == [[1, 0, 0]]
     mask = torch.ones(1, 3, 2, dtype=torch.bool)

@@ -1,10 +1,11 @@
 """Columns chosen row by row with an eye on the loads so far.
 
 Rows decide longest first: by the time they take at least, of equals by the mean. A decision's score is the row's
-log-odds less the load that the column has by then, in units of what a row takes at least, on average over this one and
-those still to come. So one more row on a column weighs as much as a difference of one in log-odds: rows that are as
-good in many places spread over them, and the shorter those left are, the more loads count. A score depends on nothing
-but earlier decisions, and the softmax of a row's scores is an exact distribution.
+log-odds less the load that the column would have with it, in units of what a row takes at least, on average over this
+one and those still to come. So one more row on a column weighs as much as a difference of one in log-odds: rows that
+are as good in many places spread over them, none goes where it alone would take longer than all the rest, and the
+shorter those left are, the more loads count. A score depends on nothing but earlier decisions, and the softmax of a
+row's scores is an exact distribution.
 """
 
 from typing import NamedTuple
@@ -36,7 +37,7 @@ class _Turns(NamedTuple):
 def pick_by_loads(
     log_odds: Tensor, times: Tensor, noise: GumbelNoise | None = None, decodes: int = 1, mask: Tensor | None = None
 ) -> Tensor:
-    """Choose a column for every row, longest first, by its log-odds less the price of the loads so far.
+    """Choose a column for every row, longest first, by its log-odds less the price of the loads it would make.
 
     Parameters
     ----------
@@ -63,8 +64,9 @@ def pick_by_loads(
     scores, spread = scores.gather(1, whole_row), spread.gather(1, whole_row)  # in the order of turns
     load, chosen = torch.zeros_like(spread[:, 0]), []
     for turn in range(scores.shape[1]):
-        column = (scores[:, turn] - load * price[:, turn, None]).argmax(1, keepdim=True)
-        load = load.scatter_add(1, column, spread[:, turn].gather(1, column))
+        arrived = load + spread[:, turn]
+        column = (scores[:, turn] - arrived * price[:, turn, None]).argmax(1, keepdim=True)
+        load = load.scatter(1, column, arrived.gather(1, column))
         chosen.append(column)
     return torch.zeros_like(row).scatter(1, row, torch.cat(chosen, 1))
 
@@ -78,8 +80,8 @@ def load_prices(times: Tensor, choice: Tensor) -> Tensor:
     rows = row_of[:, :, None].expand_as(spread)
     taken = torch.zeros_like(spread).scatter(2, choice[:, :, None], 1.0) * spread
     in_turn = taken.gather(1, rows)
-    before = in_turn.cumsum(1) - in_turn
-    return torch.zeros_like(spread).scatter(1, rows, before * price[:, :, None])
+    arrived = in_turn.cumsum(1) - in_turn + spread.gather(1, rows)
+    return torch.zeros_like(spread).scatter(1, rows, arrived * price[:, :, None])
 
 
 def _turns(times: Tensor) -> _Turns:

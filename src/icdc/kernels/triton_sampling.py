@@ -214,17 +214,17 @@ def _pick_by_loads(
         score = tl.load(log_odds + cell, mask=inside, other=0.0).to(tl.float32)
         if NOISY:
             score += temperature * _gumbel(stream, cell + column)
-        best = _best(_barred(inside, _ranked(score - load * price[:, None])), column, 1)
+        arrived = load + tl.load(times + cell, mask=inside, other=0.0)
+        best = _best(_barred(inside, _ranked(score - arrived * price[:, None])), column, 1)
         tl.store(choice + solution * rows + row, best.to(tl.int64), mask=known)
-        added = tl.load(times + cell, mask=inside, other=0.0)
-        load += tl.where(column == best[:, None], added, 0.0)
+        load = tl.where(column == best[:, None], arrived, load)
 
 
 def pick_by_loads(
     log_odds: Tensor, times: Tensor, turns: Tensor, prices: Tensor, keys: Tensor | None, mixed_draw: int,
     temperature: float, decodes: int,
 ) -> Tensor:  # fmt: skip
-    """Return columns (N · decodes, rows) by log-odds (N, rows, columns) less the price of the loads so far.
+    """Return columns (N · decodes, rows) by log-odds (N, rows, columns) less the price of the loads they would make.
 
     Instances have times (batch, rows, columns) float32, and for each turn the row that decides and the price of a load,
     both (batch, rows).

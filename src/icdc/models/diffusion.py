@@ -29,7 +29,11 @@ LARGE = 5000
 UNTUNED_LARGE = replace(UNTUNED, steps=10, temperature=0.7, decodes=32)
 """With 1 to 32 samples for 100 cities, tours were better than by `UNTUNED`, in half its time."""
 CANDIDATES_ORDER: Order = "confidence"
-"""Order of decisions where a network looks at candidate columns: joining paths never looks at all pairs."""
+"""Order of decisions where a network looks at candidate columns of large matrices: joining paths never looks at all
+pairs."""
+FOLLOWED = 250 * 250
+"""Pairs up to which tours are followed city by city all the same: that looks at all pairs, and tours of 200 cities were
+better, 9.8 instead of 11.4 % over the best known on noisy planes, with 4 samples of one temperature."""
 MOST_SHARED = 8
 """Models kept in memory for the next call; the one that was loaded first goes first."""
 _SHARED: "dict[tuple[object, ...], Model]" = {}
@@ -116,8 +120,7 @@ class Model(TrainedModel):
         rows, columns = self.problem.shape(size)
         untuned = UNTUNED if rows * columns < LARGE else UNTUNED_LARGE
         options = replace(untuned, **advised(self.card, size, samples))
-        # following a tour looks at all columns
-        follows = self.candidates_of(size) and options.order == "rule"
+        follows = self.candidates_of(size) and rows * columns > FOLLOWED and options.order == "rule"
         return replace(options, order=CANDIDATES_ORDER) if follows else options
 
     def improvement(self, size: Size) -> dict[str, int]:

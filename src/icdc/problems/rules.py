@@ -128,7 +128,7 @@ class Rule(ABC):
     def by_loads(
         self, log_odds: Tensor, times: Tensor, mask: Tensor | None, noise: kernels.GumbelNoise | None, decodes: int = 1
     ) -> Tensor:
-        """Decide longest row first, by log-odds less the price of loads so far, for times (batch, rows, columns).
+        """Decide longest row first, by log-odds less the price of the load it makes, for times (batch, rows, columns).
 
         Only where rows do not constrain each other; other rules refuse.
         """

@@ -1,0 +1,16 @@
+"""Settings that a card advises."""
+
+from experiments.card import chosen
+
+AMONG = [{"temperature": 0.7}, {"temperature": 1.0}, {"temperature": 1.5}]
+
+
+def test_the_smallest_cost_with_the_most_samples_is_chosen() -> None:
+    assert chosen(AMONG, [[1.0, 2.0, 3.0]]) == AMONG[0]
+    assert chosen(AMONG, [[1.0, 2.0, 3.0], [1.0, 0.9, 0.8]]) == AMONG[2]
+
+
+def test_of_equals_fewer_samples_decide() -> None:
+    """Where many samples solve everything, the first of the candidates is no better than the others."""
+    assert chosen(AMONG, [[3.0, 1.0, 2.0], [0.5, 0.5, 0.5]]) == AMONG[1]
+    assert chosen(AMONG, [[3.0, 1.0, 2.0], [0.5, 0.5, 0.5], [0.1, 0.3, 0.1]]) == AMONG[2]
