@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.methods import ANSWERS
-from experiments.table import options_as_text
+from experiments.table import options_as_text, options_of
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.io.dataset import Dataset, read_dataset
 from icdc.io.standard import STANDARD_SETS, standard_set
@@ -67,8 +67,7 @@ def chosen(among: list[dict[str, Any]], costs: list[list[float]]) -> dict[str, A
 
 def _options(text: str) -> dict[str, Any]:
     """Return options as the card has them: numbers as numbers."""
-    parts = (part.split("=") for part in text.split(","))
-    return {name: value if value.isalpha() else json.loads(value) for name, value in parts}
+    return {name: value if value.isalpha() else json.loads(value) for name, value in options_of(text).items()}
 
 
 def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def follow(
     """Return rows of which those of shipped models are of the weights with these digests."""
     return [
         _followed(m, digests[m.row.model], cards[m.row.model])
-        if m.row.model in digests and m.digest and m.digest != digests[m.row.model]
+        if m.row.model in digests and (m.note == OLD or m.digest not in ("", digests[m.row.model]))
         else m
         for m in rows
     ]
@@ -48,11 +48,10 @@ def follow(
 def _followed(old: Measured, digest: str, card: Mapping[str, Any]) -> Measured:
     row = old.row
     test = standard_set(row.dataset)
-    wanted = row.dataset, WAYS.get(row.answer), row.samples, len(test), options_of(row.options).get("refine")
+    wanted = row.dataset, WAYS.get(row.answer), row.samples, len(test)
     for found in card.get("results", []):
-        refined = found["options"].get("refine")
-        same = found["set"], found["way"], found["samples"], found["instances"], refined and str(refined)
-        if same != wanted or row.change:
+        same = found["set"], found["way"], found["samples"], found["instances"]
+        if same != wanted or row.change or not _as_asked(row.options, found["options"]):
             continue
         summary = Summary(
             dataset=row.dataset, solver=row.method, samples=row.samples, seed=0, instances=len(test),
@@ -60,8 +59,18 @@ def _followed(old: Measured, digest: str, card: Mapping[str, Any]) -> Measured:
             seconds_per_instance=found["seconds"] / len(test), **{name: found[name] for name in FIGURES},
         )  # fmt: skip
         settings = options_as_text(dict(sorted(found["options"].items())))
-        return replace(old, summary=summary, settings=settings, digest=digest)
+        return replace(old, summary=summary, settings=settings, digest=digest, note="")
     return Measured(row, note=OLD)
+
+
+def _as_asked(asked: str, used: Mapping[str, Any]) -> bool:
+    """Whether a measurement was made with the options that a row names, its steps and rounds of refinement above all.
+
+    What a card does not name was left as it is; nothing is refined unless it says so.
+    """
+    known = {"refine": "0", **{name: str(value) for name, value in used.items()}}
+    wanted = {"refine": "0", **options_of(asked)}
+    return all(known[name] == value for name, value in wanted.items() if name in known)
 
 
 def main(folder: Path = RESULTS) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from experiments import methods
 from experiments.methods import BASE_SIZE, PAPER_SAMPLING, SHIPPED, classical, diffusion, matnet, ours, random
 from experiments.table import Row, options_as_text, options_of
+from experiments.variants import BASELINES
 from icdc.evaluation.published import published_cost, published_generalisation
 from icdc.io.standard import STANDARD_SETS
 from icdc.models.catalogue import GONE, available
@@ -60,7 +61,7 @@ def atsp_table(scope: Scope) -> list[Row]:
     for dataset in ATSP_SETS:
         rows += classical(dataset) + random(dataset, scope.counts)
         rows += matnet(dataset, f"matnet-{dataset}", scope.counts)
-        sources = ("paper-sl", "paper-rl", "paper-slrl")
+        sources = BASELINES
         rows += [row for method in sources for row in diffusion(dataset, method, scope.counts[-1:])]
         if dataset != BASE_SIZE["atsp"]:
             rows += matnet(dataset, "matnet-atsp-20", scope.counts, trained_here=False)

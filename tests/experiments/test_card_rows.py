@@ -32,7 +32,7 @@ def test_rows_of_other_weights_take_what_the_card_has() -> None:
     card = {
         "results": [
             entry("chain", 8, 0.25, order="rule", decodes=32),
-            entry("last sample", 8, 3.5),
+            entry("last sample", 8, 3.5, steps=20, keep="last"),
             entry("chain", 32, 0.125, instances=64),
             entry("refined", 128, 0.0625, refine=6),
         ]
@@ -40,6 +40,7 @@ def test_rows_of_other_weights_take_what_the_card_has() -> None:
     ours = {
         "best": Row("atsp-20", "icdc", 8, "atsp"),
         "last": Row("atsp-20", "icdc", 8, "atsp", "last", options="steps=20,keep=last"),
+        "fewer steps": Row("atsp-20", "icdc", 8, "atsp", "last", options="steps=5,keep=last"),
         "few instances": Row("atsp-20", "icdc", 32, "atsp"),
         "more samples": Row("atsp-20", "icdc", 128, "atsp"),
         "its end": Row("atsp-20", "icdc", 8, "atsp", "end"),
@@ -68,6 +69,13 @@ def test_other_rows_stay() -> None:
         Measured(Row("atsp-20", "icdc", 1, "atsp"), note="not measured yet"),
     ]
     assert card_rows.follow(rows, {"atsp": "new"}, {"atsp": {}}) == rows
+
+
+def test_rows_that_waited_are_filled() -> None:
+    row = Row("atsp-20", "icdc", 8, "atsp")
+    card = {"results": [entry("chain", 8, 0.25)]}
+    (found,) = card_rows.follow([Measured(row, note=card_rows.OLD)], {"atsp": "new"}, {"atsp": card})
+    assert (found.gap, found.digest, found.note) == (0.25, "new", "")
 
 
 def test_tables_are_written_again(tmp_path: Path) -> None:

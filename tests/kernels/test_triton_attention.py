@@ -8,19 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import choosing
 from icdc.networks.denoiser import EdgeDenoiser
 from icdc.networks.edge import EdgeLayer
 from icdc.networks.encoder import Encoding
 from icdc.networks.network import NetworkConfig
+from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error, shaken
 
-ON_GPU = torch.cuda.is_available() and not choosing.INTERPRETED
-DEVICE = torch.device("cuda" if ON_GPU else "cpu")
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(not choosing.network_kernels_run_on(DEVICE), reason="needs a Hopper GPU, or TRITON_INTERPRET=1"),
-]
+pytestmark = NEEDS_KERNELS
 # the interpreter computes in float32; on a GPU everything between kernels is rounded to 8 bits
 DTYPE, TOLERANCE, MEANS_TOLERANCE = (torch.bfloat16, 3e-2, 1e-2) if ON_GPU else (torch.float32, 2e-5, 1e-5)
 SHAPES = [
@@ -33,20 +27,6 @@ SHAPES = [
     (2, 9, 5, 8),
 ]
 SIZES = [(3, 20, 20), (2, 7, 11), (2, 20, 4), (1, 50, 50), (1, 1, 1), (1, 100, 100)]
-
-
-def shaken(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a module with no parameter at its initial value, so that each of them matters."""
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return module.to(DEVICE)
-
-
-def relative_error(value: Tensor, reference: Tensor) -> float:
-    value, reference = value.detach().double(), reference.detach()
-    return float((value - reference).norm() / reference.norm().clamp_min(1e-12))
 
 
 def inputs(n: int, rows: int, columns: int, width: int = 128, edge_width: int = 64) -> list[Tensor]:

@@ -7,23 +7,15 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import choosing
 from icdc.networks.denoiser import EdgeDenoiser
 from icdc.networks.edge import EdgeLayer
 from icdc.networks.encoder import Encoding
 from icdc.networks.network import NetworkConfig
+from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error, shaken
 
-ON_GPU = torch.cuda.is_available() and not choosing.INTERPRETED
-DEVICE = torch.device("cuda" if ON_GPU else "cpu")
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(not choosing.network_kernels_run_on(DEVICE), reason="needs a Hopper GPU, or TRITON_INTERPRET=1"),
-]
+pytestmark = NEEDS_KERNELS
 # the interpreter computes in float32; on a GPU everything between kernels is rounded to 8 bits
 DTYPE, TOLERANCE = (torch.bfloat16, 3e-2) if ON_GPU else (torch.float32, 2e-5)
-# gradients add few of these roundings at the smallest sizes, where they do not average out
-GRADIENTS = 2 * TOLERANCE
 # instances, solutions of each, rows, columns, edges of a row
 SIZES = [(2, 1, 6, 9, 4), (2, 3, 7, 5, 3), (1, 2, 20, 20, 16), (1, 1, 40, 3, 2), (1, 1, 1, 1, 1)]
 SIZES += [(2, 2, 200, 200, 16), (1, 1, 300, 50, 12)] if ON_GPU else []
@@ -38,20 +30,6 @@ def drawn(sizes: tuple[int, ...], width: int = 128, thin: int = 64) -> tuple[lis
     count = batch * samples
     shapes = [(count, rows, width), (count, columns, width), (count, rows, each, thin), (count, width)]
     return [torch.randn(shape).to(DEVICE, DTYPE) for shape in shapes], near
-
-
-def shaken(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a module with no parameter at its initial value, so that each of them matters."""
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return module.to(DEVICE)
-
-
-def relative_error(value: Tensor, reference: Tensor) -> float:
-    value, reference = value.detach().double(), reference.detach().double()
-    return float((value - reference).norm() / reference.norm().clamp_min(1e-12))
 
 
 def run(layer: torch.nn.Module, given: list[Tensor], near: kernels.Neighbours) -> tuple[Tensor, ...]:
@@ -76,7 +54,7 @@ def test_layer_with_gradients(sizes: tuple[int, ...]) -> None:
     names = ["rows", "columns", "edges", "d rows", "d columns", "d edges", "d time"]
     names += [name for name, _ in layer.named_parameters()]
     errors = {n: relative_error(v, r) for n, v, r in zip(names, *results, strict=True) if float(r.norm()) > 1e-9}
-    assert max(errors.values()) < GRADIENTS, errors
+    assert max(errors.values()) < TOLERANCE, errors
 
 
 @pytest.mark.parametrize("sizes", SIZES)

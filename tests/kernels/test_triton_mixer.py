@@ -7,18 +7,13 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import attention, choosing
+from icdc.kernels import attention
 from icdc.networks.denoiser import EdgeOutput
 from icdc.networks.edge import EdgeMixer
 from icdc.networks.layers import normed_mlp
+from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error
 
-ON_GPU = torch.cuda.is_available() and not choosing.INTERPRETED
-DEVICE = torch.device("cuda" if ON_GPU else "cpu")
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(not choosing.network_kernels_run_on(DEVICE), reason="needs a Hopper GPU, or TRITON_INTERPRET=1"),
-]
+pytestmark = NEEDS_KERNELS
 # the interpreter computes in float32; on a GPU the operands of every product are rounded to 8 bits
 DTYPE, TOLERANCE = (torch.bfloat16, 1e-2) if ON_GPU else (torch.float32, 2e-6)
 NAMES = ["norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"]
@@ -52,10 +47,6 @@ def gradients(mixer: EdgeMixer, edges: Tensor, scores: Tensor, seeds: tuple[Tens
     inputs = [edges, scores, *(mixer.get_parameter(name) for name in NAMES)]
     grads = torch.autograd.grad([new, logits], inputs, [seed.to(new.dtype) for seed in seeds])
     return [new.detach(), logits.detach(), *grads]
-
-
-def relative_error(value: Tensor, reference: Tensor) -> float:
-    return float((value.double() - reference).norm() / reference.norm())
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,11 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import attention, choosing
+from icdc.kernels import attention
 from icdc.networks.layers import LayerNorm, Linear
+from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error
 
-ON_GPU = torch.cuda.is_available() and not choosing.INTERPRETED
-DEVICE = torch.device("cuda" if ON_GPU else "cpu")
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(not choosing.network_kernels_run_on(DEVICE), reason="needs a Hopper GPU, or TRITON_INTERPRET=1"),
-]
+pytestmark = NEEDS_KERNELS
 DTYPE, TOLERANCE = (torch.bfloat16, 1e-2) if ON_GPU else (torch.float32, 2e-6)
 
 
@@ -26,11 +21,6 @@ def make(width: int) -> LayerNorm:
         for parameter in norm.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return norm
-
-
-def relative_error(value: Tensor, truth: Tensor) -> float:
-    value, truth = value.detach().double(), truth.detach()
-    return float((value - truth).norm() / truth.norm().clamp_min(1e-12))
 
 
 def assert_matches_plain(states: Tensor) -> None:

@@ -3,7 +3,7 @@
 Rows decide longest first: by the time they take at least, of equals by the mean. A decision's score is the row's
 log-odds less the load that the column would have with it, in units of what a row takes at least, on average over this
 one and those still to come. So one more row on a column weighs as much as a difference of one in log-odds: rows that
-are as good in many places spread over them, none goes where it alone would take longer than all the rest, and the
+are as good in many places spread over them, one that takes long somewhere is kept from there, and the
 shorter those left are, the more loads count. A score depends on nothing but earlier decisions, and the softmax of a
 row's scores is an exact distribution.
 """
