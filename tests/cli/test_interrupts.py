@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from icdc.cli import interrupts
+from icdc.problems.families import sample_family
 from icdc.problems.registry import get_problem
 from icdc.solving import Abilities, Found, Request, Solver
 
@@ -55,7 +56,8 @@ def stopped(arguments: list[Any], number: signal.Signals, pause: float = 0.3) ->
 def large(tmp_path: Path) -> Path:
     """Schedules that no exact solver is done with soon."""
     path = tmp_path / "large.npy"
-    np.save(path, get_problem("pmsp").sample(1, (60, 8), np.random.default_rng(1))["durations"][0])
+    drawn = sample_family(get_problem("pmsp"), "job-correlated", 1, (100, 20), np.random.default_rng(1))
+    np.save(path, drawn["durations"][0])
     return path
 
 
