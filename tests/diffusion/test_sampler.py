@@ -24,8 +24,9 @@ DIFFUSION = Diffusion(DiffusionConfig(8))
 WAYS = [
     SamplingOptions(steps=4, reverse=reverse, order=order, decodes=decodes, keep=keep, temperature=1.0)  # type: ignore[arg-type]
     for reverse, order, decodes, keep in itertools.product(
-        ("fresh", "posterior", "independent"), ("confidence", "rule"), (1, 3), ("chain", "last")
+        ("fresh", "best", "posterior", "independent"), ("confidence", "rule"), (1, 3), ("chain", "last")
     )
+    if (reverse, keep) != ("best", "last")
 ]
 
 
@@ -245,6 +246,7 @@ def test_how_the_next_state_is_drawn() -> None:
     x = (torch.rand(many, 3, 3) < 0.4).float()
     for reverse, temperature, warmer in (
         ("fresh", 1e-3, 0.0),
+        ("best", 1e-3, 0.0),
         ("posterior", 1e-3, 0.0),
         ("independent", 2.0, 0.0),
         ("independent", 0.5, 2.0),
@@ -260,7 +262,7 @@ def test_how_the_next_state_is_drawn() -> None:
         assert first.decoded is not None
         assert reverse == "independent" or (first.decoded == torch.tensor([1, 2, 0])).all()
         t, s = (torch.full((many,), v) for v in (first.t, first.s))
-        if reverse == "fresh":
+        if reverse in ("fresh", "best"):
             chance = DIFFUSION.q_marginal(clean, s, 1 / 3)
         else:
             guess = clean if reverse == "posterior" else (log_odds / 2.0).sigmoid()
@@ -269,6 +271,31 @@ def test_how_the_next_state_is_drawn() -> None:
             was = (first.x == value).float()
             share, expected = ((was * one).sum(0) / was.sum(0) for one in (second.x, chance))
             torch.testing.assert_close(share, expected, atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize(("reverse", "expected"), [("fresh", [2, 0, 1]), ("best", [1, 2, 0])])
+def test_what_is_noised_again(reverse: str, expected: list[int]) -> None:
+    """The latest solution, or the best of the trajectory: here the short way round is found first, then the long one."""
+    many = 4000
+    batch = {"distances": torch.tensor([[[0, 2, 3], [3, 0, 2], [2, 3, 0]]])}
+    short, long = (9.0 * (2 * one_hot(torch.tensor([tour]), 3) - 1) for tour in ([1, 2, 0], [2, 0, 1]))
+    seen: list[Step] = []
+
+    def predict(x: Tensor, t: Tensor) -> Tensor:
+        return (short if not seen else long).expand(many, -1, -1)
+
+    options = SamplingOptions(3, reverse=reverse, temperature=1e-3)  # type: ignore[arg-type]
+    generate(predict, Task(ATSP, batch), DIFFUSION, Noise(keys([0], many)), options, callback=seen.append)
+    assert (seen[1].decoded == torch.tensor([2, 0, 1])).all()
+    last = seen[2]
+    clean = one_hot(torch.tensor([expected]), 3).expand(many, -1, -1)
+    chance = DIFFUSION.q_marginal(clean, torch.full((many,), last.t), 1 / 3)
+    torch.testing.assert_close(last.x.mean(0), chance[0], atol=0.05, rtol=0)
+
+
+def test_a_best_solution_that_nobody_keeps_is_refused() -> None:
+    with pytest.raises(UsageError, match='"best" needs keep "chain"'):
+        SamplingOptions(reverse="best", keep="last")
 
 
 def test_the_end_is_greedy_or_a_sample() -> None:

@@ -133,7 +133,7 @@ def test_what_cannot_be_is_refused(change: dict[str, int], words: str) -> None:
 
 
 @pytest.mark.parametrize(("problem", "size"), CASES)
-@pytest.mark.parametrize("reverse", ["fresh", "posterior", "independent"])
+@pytest.mark.parametrize("reverse", ["fresh", "best", "posterior", "independent"])
 @pytest.mark.parametrize("order", ["confidence", "rule"])
 def test_trajectories_end_in_feasible_solutions(
     problem: Problem, size: tuple[int, ...], reverse: str, order: str

@@ -69,7 +69,7 @@ def test_with_search_inside_trajectories_begin_with_its_starts() -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)
-@pytest.mark.parametrize("reverse", ["fresh", "posterior", "independent"])
+@pytest.mark.parametrize("reverse", ["fresh", "best", "posterior", "independent"])
 def test_every_way_gives_feasible_answers_of_the_stated_cost(name: str, size: tuple[int, ...], reverse: str) -> None:
     model, arrays = setting(name, size)
     exact = {key: torch.from_numpy(array.astype(np.float64)) for key, array in arrays.items()}

@@ -25,7 +25,7 @@ Predict = Callable[[Tensor, Tensor], Tensor]
 In every module matrices have a row's candidates in the place of its columns where the network looks at no others.
 """
 
-Reverse = Literal["fresh", "posterior", "independent"]
+Reverse = Literal["fresh", "best", "posterior", "independent"]
 Keep = Literal["chain", "last"]
 Begin = Literal["noise", "starts"]
 
@@ -42,7 +42,8 @@ class SamplingOptions:
     steps : network passes of a trajectory, at most T.
     reverse : how x_s follows from x_t. "independent" samples every element from p_θ(x_s | x_t), as the paper
         does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
-        samples q(x_s | X̂_0).
+        samples q(x_s | X̂_0); "best" samples q(x_s | X̂_0) of the best X̂_0 of the trajectory so far: where one wrong
+        row is dear, a decode is often worse than what it was made from, and no step should build on it.
     order : "confidence", "rule" or, for schedules, "loads": the order of decisions in decoding (`Order`).
     temperature : of the decoding.
     reverse_temperature : of independent reverse steps; 0 for the same as in decoding. The warmer, the less a step
@@ -85,13 +86,15 @@ class SamplingOptions:
         if self.improve_rounds < 0:
             raise UsageError(f"improve_rounds must not be negative, got {self.improve_rounds}")
         for name, known in (
-            ("reverse", ("fresh", "posterior", "independent")),
+            ("reverse", ("fresh", "best", "posterior", "independent")),
             ("order", ("confidence", "rule", "loads")),
             ("begin", ("noise", "starts")),
             ("keep", ("chain", "last")),
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"unknown {name} '{getattr(self, name)}'; choose {', '.join(known)}")
+        if self.reverse == "best" and self.keep == "last":
+            raise UsageError('the reverse process "best" needs keep "chain": "last" remembers no best solution')
 
     @property
     def step_temperature(self) -> float:
@@ -222,11 +225,11 @@ def generate(
             p0 = (log_odds / options.step_temperature).sigmoid()
             x = diffusion.p_sample(x, p0, t_batch, s_batch, task.density, noise)
         else:
-            clean = task.marked(decoded.carried)
-            if options.reverse == "fresh":
-                x = diffusion.q_sample(clean, s_batch, task.density, noise)
-            else:
+            clean = task.marked(choice if options.reverse == "best" else decoded.carried)
+            if options.reverse == "posterior":
                 x = diffusion.p_sample(x, clean, t_batch, s_batch, task.density, noise)
+            else:
+                x = diffusion.q_sample(clean, s_batch, task.density, noise)
     if decoded is None or choice is None or cost is None:
         # stopped before anything was decoded: end with what this step predicts
         decoded = _decode(task, log_odds, noise, options, mask, last=True)
