@@ -4,8 +4,8 @@
 
 For every standard test set, with every given model of its problem:
 
-- *model*: so many samples of the network, nothing else;
-- *model + search*: the same with local search inside the chain, as the model's card advises;
+- *model*: so many samples of the network, of 20 passes each, nothing else;
+- *model + search*: the same with local search to a local optimum inside the chain, as the model's card advises;
 - *starts + search*: the same local search from starts that dual prices guide, as many as fit into the seconds of
   *model + search*, on the same device;
 - *search*: the classical solver `search` in the same seconds, on a CPU of the same machine.
@@ -22,7 +22,7 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +30,8 @@ import numpy as np
 import torch
 
 from experiments.markdown import between_marks, percent, table
+from experiments.ways import STEPS, TO_A_LOCAL_OPTIMUM
+from icdc.diffusion.sampler import SamplingOptions
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.dataset import Dataset
@@ -39,7 +41,7 @@ from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import path_of
 from icdc.models.diffusion import Model, load
 from icdc.problems.contract import Instances, Problem, to_tensors
-from icdc.solving.chain import IMPROVE_ROUNDS
+from icdc.solving.diffusion import DiffusionSolver
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Abilities, Found, Request, Solver
 
@@ -65,7 +67,7 @@ GOALS: dict[str, tuple[float, float]] = {
     "pmsp-100x10": (0.3, 0.05), "pmsp-200x10": (0.4, 0.08),
 }  # fmt: skip
 """Test sets, and the gaps that were aimed at: the model alone, and with search."""
-MODEL, BOTH, STARTS, SEARCH = "model", "model + search", "starts + search", "search"
+MODEL, BOTH, STARTS, SEARCH = WAYS = "model", "model + search", "starts + search", "search"
 TRIAL = 8
 """Starts by which is found how many fit into the time."""
 MOST_CELLS = {"cpu": 2**26, "cuda": 2**30}
@@ -126,29 +128,40 @@ class Judging:
     device: str
     count: int | None
     store: OutcomeFile
+    wanted: Sequence[str] = WAYS
 
     def rows(self, name: str, until: float) -> list[dict[str, Any]]:
         """Return the rows of a test set, as many as are done in time; equal seconds need those of the model first."""
         dataset = standard_set(name) if self.count is None else standard_set(name).first(self.count)
-        rounds = {"improve_rounds": IMPROVE_ROUNDS[self.model.problem.structure]}
-        settings = rounds | self.model.improvement(self.model.problem.size(dataset.arrays))
-        network = {"model": self.model, "device": self.device}
+        network = {"model": self.model, "device": self.device, "steps": STEPS}
+        alone = make_solver("network", **network)
+        both = make_solver("network", **network, improve_rounds=TO_A_LOCAL_OPTIMUM)
+        assert isinstance(alone, DiffusionSolver)
+        assert isinstance(both, DiffusionSolver)
+        words = {MODEL: self._words(alone, dataset), BOTH: self._words(both, dataset)}
         made: dict[str, Summary] = {}
         solvers: dict[str, Solver] = {
-            MODEL: make_solver("network", **network),
-            BOTH: make_solver("network", **network, **settings),
-            STARTS: PricedStarts(self.device, settings["improve_rounds"]),
+            MODEL: alone,
+            BOTH: both,
+            STARTS: PricedStarts(self.device, TO_A_LOCAL_OPTIMUM),
             SEARCH: make_solver("search"),
         }
         for row, solver in solvers.items():
+            if row not in self.wanted:
+                continue
             if time.monotonic() > until:
                 break
             limit = None if row in (MODEL, BOTH) else made[BOTH].seconds_per_instance
-            made[row] = self._summary(dataset, row, solver, limit, str(settings) if row == BOTH else "")
-        words = " ".join(f"{key}={value}" for key, value in settings.items())
+            made[row] = self._summary(dataset, row, solver, limit, words.get(row, ""))
         # the classical solver runs on a CPU of the machine whose device the others have
-        device = made[MODEL].device if made else ""
-        return [self._line(name, row, summary, device, words if row == BOTH else "") for row, summary in made.items()]
+        device = next(iter(made.values())).device if made else ""
+        return [self._line(name, row, summary, device, words.get(row, "")) for row, summary in made.items()]
+
+    def _words(self, solver: DiffusionSolver, dataset: Dataset) -> str:
+        """Return how trajectories run, as far as that differs from what runs when nothing is said."""
+        used = solver.options_for(self.model, self.model.problem.size(dataset.arrays), self.samples)
+        usual = asdict(SamplingOptions())
+        return " ".join(f"{name}={value}" for name, value in asdict(used).items() if value != usual[name])
 
     def _summary(self, dataset: Dataset, row: str, solver: Solver, limit: float | None, more: str) -> Summary:
         label = f"{row} {more} of {self.digest} on {self.device}"
@@ -179,8 +192,7 @@ def keep(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             known = {tuple(row[key] for key in same): dict(row) for row in csv.DictReader(file)}
     known |= {tuple(str(row[key]) for key in same): dict(row) for row in rows}
     order = {name: place for place, name in enumerate((*GOALS, *STANDARD_SETS))}
-    ways = (MODEL, BOTH, STARTS, SEARCH)
-    ordered = sorted(known.values(), key=lambda r: (r["device"], r["model"], order[r["set"]], ways.index(r["row"])))
+    ordered = sorted(known.values(), key=lambda r: (r["device"], r["model"], order[r["set"]], WAYS.index(r["row"])))
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -220,6 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
     parser.add_argument("--sets", default=",".join(GOALS), help="standard test sets, with commas")
+    parser.add_argument(
+        "--rows", default=",".join(WAYS), help="with commas; those of equal seconds need 'model + search'"
+    )
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--limit", type=int, help="only the first so many instances of each set")
     parser.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
@@ -228,12 +243,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", type=Path, default=ROOT / "docs" / "results" / "worth.csv")
     parser.add_argument("--page", type=Path, help="a page with a place for the table, such as docs/families.md")
     asked = parser.parse_args(arguments)
+    wanted = asked.rows.split(",")
+    if unknown := [row for row in wanted if row not in WAYS]:
+        parser.error(f"unknown row '{unknown[0]}'; choose {', '.join(WAYS)}")
+    if {STARTS, SEARCH} & {*wanted} and BOTH not in wanted:
+        parser.error(f"'{STARTS}' and '{SEARCH}' have the seconds of '{BOTH}', which must be measured, too")
     until, kind = time.monotonic() + 60.0 * asked.minutes, pick_device(asked.device).type
     store, rows = OutcomeFile(asked.store), []
     try:
         for given in asked.models:
             model = load(given, kind)
-            judging = Judging(model, digest_of(path_of(given)), asked.samples, kind, asked.limit, store)
+            judging = Judging(model, digest_of(path_of(given)), asked.samples, kind, asked.limit, store, wanted)
             for name in asked.sets.split(","):
                 if STANDARD_SETS[name].problem == model.problem.name and time.monotonic() < until:
                     rows += judging.rows(name, until)

@@ -275,7 +275,7 @@ def test_how_the_next_state_is_drawn() -> None:
 
 @pytest.mark.parametrize(("reverse", "expected"), [("fresh", [2, 0, 1]), ("best", [1, 2, 0])])
 def test_what_is_noised_again(reverse: str, expected: list[int]) -> None:
-    """The latest solution, or the best of the trajectory: here the short way round is found first, then the long one."""
+    """The latest solution, or the best of the trajectory: the short way round is found first here."""
     many = 4000
     batch = {"distances": torch.tensor([[[0, 2, 3], [3, 0, 2], [2, 3, 0]]])}
     short, long = (9.0 * (2 * one_hot(torch.tensor([tour]), 3) - 1) for tour in ([1, 2, 0], [2, 0, 1]))

@@ -81,6 +81,23 @@ def test_four_rows_of_every_set_of_a_models_problem(save: Any, tmp_path: Path) -
     assert (tmp_path / "s.jsonl").read_bytes() == before
 
 
+def test_some_rows_alone(save: Any, tmp_path: Path, capsys: Any) -> None:
+    model = save(tmp_path / "m.safetensors", "pmsp", [[20, 4]])
+    asked = [str(model), "--sets", "pmsp-20x4", "--limit", "2", "--samples", "2", "--device", "cpu",
+             "--store", str(tmp_path / "s.jsonl"), "--table", str(tmp_path / "t.csv")]  # fmt: skip
+    assert worth.main([*asked, "--rows", "model + search"]) == 0
+    with (tmp_path / "t.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["row"] == "model + search"
+    assert row["device"]
+    assert "improve_rounds=1000" in row["options"]
+    assert "steps" not in row["options"]  # 20 is what runs when nothing is said
+    for rows, words in (("model,search", "must be measured, too"), ("models", "unknown row 'models'")):
+        with pytest.raises(SystemExit):
+            worth.main([*asked, "--rows", rows])
+        assert words in capsys.readouterr().err
+
+
 def test_rows_of_others_are_kept_and_the_same_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     row = dict.fromkeys(worth.COLUMNS, "") | {"model": "a", "set": "atsp-200", "row": "model", "device": "cpu"}

@@ -94,6 +94,7 @@ def test_what_a_file_claims_is_checked_first(
         ({"solving": [{"samples": 1, "options": {"decodes": "8"}}]}, "'decodes' must be a whole number"),
         ({"solving": [{"samples": 1, "options": {"colour": 8}}]}, "no setting 'colour'"),
         ({"solving": [{"samples": 1}]}, "must be a table"),
+        ({"solving": [{"samples": 1, "options": {}, "with_search": 1}]}, "true or false of with_search"),
         ("[" * 100_000, "not readable JSON"),
         ("{", "not readable JSON"),
     ],

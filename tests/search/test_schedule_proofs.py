@@ -1,5 +1,6 @@
 """Bounds and proofs for schedules against brute force."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import icdc.search.schedule_prices as schedule_prices
 from icdc.search.schedule_bound import collect, knapsack_bound
-from icdc.search.schedule_mip import restricted_mip
+from icdc.search.schedule_mip import restricted_mip, settled_jobs
 from icdc.search.schedule_prices import most_jobs, price, price_below
 from icdc.search.schedules import construct
 from tests.search.tiny import instance, loads, optimum, random_choice
@@ -168,6 +169,56 @@ def test_mip_proofs_are_right_and_better_answers_are_schedules() -> None:
             assert answer.optimal
             assert answer.makespan == best
     assert min(said, improved, incomplete) >= 10
+
+
+def test_settled_jobs_stay_and_any_better_schedule_will_do() -> None:
+    """Checked against all schedules of the free jobs; only that there is none is a proof, and only where all count."""
+    improved, refuted, not_best = 0, 0, 0
+    for seed in range(60):
+        durations, allowed = instance(seed)
+        prices = price(durations, allowed)
+        incumbent = construct(durations, allowed).choices[0] if seed % 2 else random_choice(seed, durations, allowed)
+        assert prices.fraction is not None
+        jobs, machines = durations.shape
+        settled = np.random.default_rng(seed).random(jobs) < (0.5 if seed % 3 else 0.0)
+        stay = np.where(np.isfinite(prices.given), prices.fraction, -1.0).argmax(1)
+        answer = restricted_mip(durations, prices, incumbent, 5.0, width=machines, settled=settled)
+        usable = np.ones(durations.shape, bool) if allowed is None else allowed
+        every = product(*(
+            [stay[job]] if settled[job] else np.flatnonzero(usable[job]) for job in range(jobs)
+        ))  # fmt: skip
+        best = min(max(loads(durations, np.array(choice))) for choice in every)
+        if answer.choice is None:
+            refuted += 1
+            assert best >= max(loads(durations, incumbent))
+            assert not answer.optimal or optimum(durations, allowed) == answer.makespan
+        else:
+            improved += 1
+            assert answer.makespan < max(loads(durations, incumbent))
+            assert (answer.choice[settled] == stay[settled]).all()
+            assert answer.makespan == max(loads(durations, answer.choice))
+            assert not answer.optimal
+            not_best += answer.makespan > best
+    assert min(improved, refuted, not_best) >= 3
+
+
+def test_jobs_that_are_split_or_cheap_to_move_are_free() -> None:
+    durations = np.random.default_rng(3).integers(1, 101, (60, 6))
+    prices = price(durations)
+    assert prices.fraction is not None
+    split = prices.fraction.max(1) < 0.999
+    assert 0 < split.sum() < 7
+    second = np.sort(prices.given, 1)[:, 1]
+    for share in (0.0, 0.25, 0.5):
+        settled = settled_jobs(prices, share)
+        assert settled is not None
+        free = ~settled
+        assert free[split].all()
+        assert free.sum() == int(split.sum() + share * 60)
+        if share:
+            assert second[free & ~split].max() <= second[settled].min()
+    assert settled_jobs(replace(prices, fraction=None), 0.5) is None
+    assert settled_jobs(price(durations[:, :1]), 0.5) is None
 
 
 def test_mip_says_nothing_of_optimality_for_reals_or_out_of_time() -> None:

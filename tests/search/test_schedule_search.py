@@ -1,6 +1,7 @@
 """The whole classical search for one schedule, part by part: proofs, limits, starts and proposals."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from icdc.search.effort import Effort
 from icdc.search.incumbent import Incumbent
+from icdc.search.schedule_mip import Restricted
 from icdc.search.schedule_prices import price
 from icdc.search.schedule_search import ScheduleSearch, search
 from icdc.search.schedules import construct, makespan
@@ -52,6 +54,38 @@ def test_places_are_priced_where_machines_are_slow_and_raise_the_bound() -> None
     even = ScheduleSearch(np.random.default_rng(0).integers(50, 60, (30, 4)), 1)
     even.construct(Effort())
     assert not even.hopeful or even.best is None or even.best.proven
+
+
+def test_programs_on_part_of_the_jobs_come_first_and_again_below_every_better_makespan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One with all jobs ends a try at a proof; the next try goes on behind it."""
+    parts = ScheduleSearch(slow_machines(120, 12), 1)
+    parts.construct(Effort())
+    assert parts.best is not None
+    assert parts.hopeful
+    start, asked = parts.best, list[tuple[int, int]]()
+    better = Incumbent(start.choice, start.cost - 1, start.bound)
+
+    def answer(durations: Any, prices: Any, incumbent: Any, seconds: float, width: int, *given: Any) -> Restricted:
+        settled = given[2]
+        asked.append((width, 120 if settled is None else int((~settled).sum())))
+        if len(asked) == 2:
+            parts.best = better
+        return Restricted(None, 0, False, False)
+
+    monkeypatch.setattr("icdc.search.schedule_search.restricted_mip", answer)
+    monkeypatch.setattr("icdc.search.schedule_search.knapsack_bound", lambda *given, **named: 0.0)
+    monkeypatch.setattr(parts, "_price_places", lambda deadline: None)
+    assert parts.likely
+    parts.prove(Effort(5.0))
+    assert [width for width, _ in asked] == [4, 4, 4, 4, 3]
+    assert [free for _, free in asked[:2]] == [free for _, free in asked[2:4]]
+    assert 60 <= asked[0][1] < asked[1][1] < 120 == asked[4][1]
+    parts.prove(Effort(5.0))
+    parts.prove(Effort(5.0))
+    assert asked[5:] == [(5, 120), (10, 120)]
+    assert not parts.likely
 
 
 def test_searches_begin_where_prices_of_places_lead_and_go_on_from_what_others_found() -> None:

@@ -18,7 +18,7 @@ from benchmarks.families import distances_of
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
-from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search
+from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search, chain
 
 SMALL = ModelConfig(NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1))
 OPEN = distances_of("one-way-plane", 45, 3)
@@ -319,3 +319,25 @@ def test_large_instances_do_without_torch(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == "False"
+
+
+def test_the_chain_begins_with_noise_and_searches_as_advised() -> None:
+    """Its trajectories follow the advice for search inside them, and leave the starts to the search beside them."""
+    model = untrained(Pmsp())
+    model.card = {
+        "sizes": [[30, 4]],
+        "solving": [
+            {"size": [30, 4], "samples": 1, "options": {"temperature": 0.5}},
+            {"size": [30, 4], "samples": 1, "options": {"temperature": 2.0, "begin": "starts"}, "with_search": True},
+        ],
+        "improving": [{"size": [30, 4], "options": {"improve_rounds": 7}}],
+    }
+    request = Request(Pmsp(), schedules(1, 30, 4), 2)
+    for changes, expected in (
+        ({}, (2.0, "noise", 7)),
+        ({"begin": "starts"}, (2.0, "starts", 7)),
+        ({"improve_rounds": 0}, (0.5, "noise", 0)),
+    ):
+        solver = DiffusionSolver(model, device="cpu", **changes)  # type: ignore[arg-type]
+        options = chain.Chain(solver, request, np.array([0]))._search.options
+        assert (options.temperature, options.begin, options.improve_rounds) == expected

@@ -306,6 +306,26 @@ def test_the_card_advises_for_sizes_it_knows() -> None:
     assert solver.options_for(model, (6,), 100).reverse == "fresh"
 
 
+def test_the_card_advises_otherwise_where_search_is_inside() -> None:
+    """Where it was tuned for that; elsewhere as for the model alone, beginning with the starts of search."""
+    model = setting("atsp", (5,))[0]
+    model.card = {
+        "sizes": [[5], [40]],
+        "solving": [
+            {"size": [5], "samples": 1, "options": {"temperature": 0.5}},
+            {"size": [20], "samples": 1, "options": {"temperature": 0.6}},
+            {"size": [20], "samples": 1, "options": {"temperature": 2.0, "begin": "noise"}, "with_search": True},
+        ],
+    }
+    alone, searched = DiffusionSolver(model), DiffusionSolver(model, improve_rounds=3)
+    assert alone.options_for(model, (20,), 1).temperature == 0.6
+    for found in (searched.options_for(model, (22,), 1), alone.options_for(model, (22,), 1, with_search=True)):
+        assert (found.temperature, found.begin) == (2.0, "noise")
+    small = searched.options_for(model, (6,), 1)
+    assert (small.temperature, small.begin) == (0.5, "starts")
+    assert DiffusionSolver(model, improve_rounds=3, begin="starts").options_for(model, (20,), 1).begin == "starts"
+
+
 def test_large_matrices_get_fewer_steps_unless_the_card_or_the_caller_says_otherwise() -> None:
     """Above a number of elements a pass of the network is what costs: fewer of them, more decodes of each."""
     model = setting("atsp", (5,))[0]

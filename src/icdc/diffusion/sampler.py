@@ -221,7 +221,7 @@ def generate(
         stop = callback is not None and callback(step)
         if last or stop:
             break
-        if options.reverse == "independent" or decoded is None:
+        if options.reverse == "independent" or decoded is None or choice is None:
             p0 = (log_odds / options.step_temperature).sigmoid()
             x = diffusion.p_sample(x, p0, t_batch, s_batch, task.density, noise)
         else:

@@ -76,19 +76,27 @@ def write_card(path: Path, card: Mapping[str, Any]) -> None:
     write_atomically(path, save(weights, metadata={**metadata, "card": json.dumps(card, sort_keys=True)}))
 
 
-def advised(card: Mapping[str, Any], size: Size, samples: int) -> dict[str, Any]:
-    """Return what a card advises for a size and a number of samples; see `Model.advice`."""
+def advised(card: Mapping[str, Any], size: Size, samples: int, with_search: bool = False) -> dict[str, Any]:
+    """Return what a card advises for a size and a number of samples: that of the nearest size it knows.
+
+    with_search : there is local search inside the chain; advice for that goes before advice for the model alone, where
+        there is some for as near a size.
+    """
     known = card.get("sizes", [])
     lowest, highest = ([pick(axis) for axis in zip(*known, strict=True)] for pick in (min, max))
     if not known or not all(a <= n <= b for a, n, b in zip(lowest, size, highest, strict=True)):
         return {}
-    entries = [entry for entry in card.get("solving", []) if entry["samples"] <= samples]
+    entries = [
+        entry
+        for entry in card.get("solving", [])
+        if entry["samples"] <= samples and (with_search or not entry.get("with_search"))
+    ]
     if not entries:
         return {}
 
-    def fit(entry: Mapping[str, Any]) -> tuple[float, int]:
+    def fit(entry: Mapping[str, Any]) -> tuple[float, bool, int]:
         away = sum(abs(a - b) / b for a, b in zip(size, entry.get("size", size), strict=True))
-        return away, -int(entry["samples"])
+        return away, not entry.get("with_search"), -int(entry["samples"])
 
     return dict(min(entries, key=fit)["options"])
 

@@ -126,6 +126,8 @@ def _check_advice(entry: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where} must say for how many samples it is")
     if size is not None and not _is_size(size):
         raise InputError(f"{where} names a size that is none")
+    if type(entry.get("with_search", False)) is not bool:
+        raise InputError(f"{where} must say true or false of with_search")
     from ..diffusion.sampler import SamplingOptions
 
     build_checked(SamplingOptions, entry.get("options"), where)

@@ -13,6 +13,11 @@ from .schedules import Choice, Durations, makespan
 _EXACT = 1_000_000
 """Makespans up to which the solver's tolerances (1e-6 of a constraint) cannot confuse two whole numbers."""
 
+_ANY = 1e9
+"""Relative gap at which the solver is content with any answer."""
+_UNSPLIT = 0.999
+"""Share of a job on one machine from which on a linear program does not split it."""
+
 
 @dataclass(frozen=True)
 class Restricted:
@@ -35,10 +40,12 @@ def restricted_mip(
     width: int = 5,
     nodes: int | None = None,
     ranked: NDArray[np.float64] | None = None,
+    settled: NDArray[np.bool_] | None = None,
 ) -> Restricted:
     """Look for a schedule better than `incumbent` (jobs,) on the `width` machines at which each job gives away least.
 
-    Or on those for which `ranked` (jobs, machines) is least.
+    Or on those for which `ranked` (jobs, machines) is least. Jobs that are `settled` (jobs,) stay on the machine that
+    has most of them in the linear program; any better schedule will do then, which is found sooner than the best.
 
     A pair (j, m) is in no schedule better than the incumbent's makespan C if p_jm ≥ C, or if the bound raised by what
     the pair gives away, level + given_jm, is above C − 1 (whole durations; weak duality with that pair fixed). Such
@@ -59,13 +66,18 @@ def restricted_mip(
     columns = np.zeros_like(possible)
     ranked = prices.given if ranked is None else ranked
     np.put_along_axis(columns, np.argsort(ranked, axis=1, kind="stable")[:, :width], True, 1)
+    if settled is not None and prices.fraction is not None:
+        most_of_it = np.where(usable, prices.fraction, -1.0).argmax(1)
+        columns[settled] = False
+        columns[settled, most_of_it[settled]] = True
     columns &= possible
     complete = bool((columns == possible).all())
     sure = complete and bool(whole) and value <= _EXACT
     if not columns.any(1).all():  # a job with no machine left: nothing better is among these columns
         return Restricted(None, value.item(), sure, complete)
     places = most_jobs(np.where(usable, durations, np.inf), most)
-    answer = _solve(durations, columns, (prices.bound, most), bool(whole), places, seconds, nodes)
+    weights, least = (prices.given, most) if settled is not None else (None, prices.bound)
+    answer = _solve(durations, columns, (least, most), bool(whole), places, seconds, nodes, weights)
     # 0: solved; 2: infeasible; anything else: out of time, or trouble
     choice = None
     if answer.x is not None:
@@ -76,7 +88,24 @@ def restricted_mip(
             choice = rounded
     if choice is None:
         return Restricted(None, value.item(), sure and answer.status == 2, complete)
-    return Restricted(choice, makespan(durations, choice).item(), sure and answer.status == 0, complete)
+    best = sure and answer.status == 0 and settled is None
+    return Restricted(choice, makespan(durations, choice).item(), best, complete)
+
+
+def settled_jobs(prices: Prices, share: float) -> NDArray[np.bool_] | None:
+    """Return which jobs (jobs,) to leave where the linear program puts them, so that `share` of all is free.
+
+    And whatever jobs it splits. Of the others those are free that would give away least on their second machine. None
+    where there was no linear program.
+    """
+    if prices.fraction is None or prices.given.shape[1] < 2:
+        return None
+    split = prices.fraction.max(1) < _UNSPLIT
+    second = np.partition(prices.given, 1, axis=1)[:, 1]
+    free = np.lexsort((second, ~split))[: int(split.sum() + share * len(split))]
+    settled = np.ones(len(split), dtype=np.bool_)
+    settled[free] = False
+    return settled
 
 
 def _solve(
@@ -87,12 +116,14 @@ def _solve(
     places: NDArray[np.int64],
     seconds: float,
     nodes: int | None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Any:
     """Minimise C subject to Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, Σ_j x_jm ≤ places_m, x binary, on the columns.
 
-    C is known to be `between` two numbers.
+    C is known to be `between` two numbers. With `weights` (jobs, machines) any x is an answer, and those of little
+    weight are looked for first.
     """
-    options: Any = {"time_limit": min(max(0.01, seconds), 1e9), "mip_rel_gap": 0.0}
+    options: Any = {"time_limit": min(max(0.01, seconds), 1e9), "mip_rel_gap": 0.0 if weights is None else _ANY}
     if nodes is not None:
         options["node_limit"] = nodes
     jobs, machines = durations.shape
@@ -112,8 +143,9 @@ def _solve(
     if len(scarce):
         held: Any = sparse.csr_array((np.ones(count), (machine, np.arange(count))), shape=(machines, count + 1))
         constraints.append(optimize.LinearConstraint(held[scarce], -np.inf, places[scarce]))
+    objective = np.append(np.zeros(count), 1.0) if weights is None else np.append(weights[job, machine], 0.0)
     return optimize.milp(
-        np.append(np.zeros(count), 1.0),
+        objective,
         constraints=constraints,
         integrality=np.append(np.ones(count), float(whole)),
         bounds=optimize.Bounds(np.append(np.zeros(count), between[0]), np.append(np.ones(count), between[1])),

@@ -1,6 +1,7 @@
 """All of the classical search for one schedule, in parts that can be taken in turn: construct, prove, search on."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .compiled import available, fast_here
 from .effort import PLAIN, Effort
 from .incumbent import Incumbent, searched
 from .schedule_bound import knapsack_bound
-from .schedule_mip import restricted_mip
+from .schedule_mip import restricted_mip, settled_jobs
 from .schedule_prices import Prices, price_below
 from .schedule_tables import load_tables, read_schedule
 from .schedule_tabu import Tabu
@@ -25,18 +26,18 @@ FEWER_KNAPSACKS = 2_000_000
 """The same where none are given, and all of them are filled."""
 COLUMNS = 5000
 """Pairs of job and machine up to which an integer program is tried where seconds are given."""
-FEWER_COLUMNS = 1200
-"""The same where none are given."""
 FIRST = 0.6
 """Share of the time of a construction for what comes before places on machines are priced."""
 LEAST = 1e-9
 """By which part real makespans must fall to be called shorter."""
 NODES = 60
 """Nodes of that program where no seconds are given."""
-WIDTHS = (5, 10)
-"""Machines of each job in it: first these, then those."""
-FEWEST = 3
-"""The same before all others where places are scarce, and few machines will do."""
+PROGRAMS = ((5, 1.0), (10, 1.0))
+"""Integer programs to try, one after another: machines of each job in it, and the share of the jobs that may move."""
+SCARCE_PROGRAMS = ((4, 0.5), (4, 0.7), (3, 1.0), *PROGRAMS)
+"""The same where places are scarce: few machines will do, and most jobs are where the linear program puts them."""
+PART = 0.8
+"""Share of the time for a program in which some jobs are not free."""
 
 
 class ScheduleSearch:
@@ -69,7 +70,7 @@ class ScheduleSearch:
         self._turn = 0
         self._filled = False  # whether the bound by knapsacks was tried
         self._priced = np.inf  # the makespan below which places on machines were last priced
-        self._tried: tuple[float, int] | None = None  # the makespan and the width of the last integer program
+        self._tried: tuple[float, int] | None = None  # the makespan and the number of the last integer program
 
     def construct(self, effort: Effort) -> None:
         """Round the linear program, go down to a local optimum, from the given start as well; price places.
@@ -103,22 +104,25 @@ class ScheduleSearch:
 
         self._fill_tables(time.perf_counter() + left(0.5))
         self._price_places(time.perf_counter() + left(0.5))
+        # programs in which not all jobs are free take little time, and go before the next one in which they are
+        whole = False
+        while self.likely and not whole and left(1.0) > 0:
+            if self._programs[self._next_program][1] >= 1:
+                self._fill_knapsacks(left, timed, brief)
+            whole = self.likely and self._try_program(left, timed)
+        self._fill_knapsacks(left, timed, brief)
+
+    def _fill_knapsacks(self, left: Callable[[float], float], timed: bool, brief: bool) -> None:
+        """Raise the bound by knapsacks, once, where they are small."""
+        if self.best is None or self.proven or self._filled:
+            return
         fast = not brief and (fast_here() if timed else available())
         work = self.durations.size * float(self.best.cost) * (1 if fast else PLAIN)
-        if not self.proven and not self._filled and work <= (KNAPSACKS if timed else FEWER_KNAPSACKS):
+        if work <= (KNAPSACKS if timed else FEWER_KNAPSACKS):
             self._filled = True
             seconds = left(0.3) if timed else None
             bound = knapsack_bound(self.durations, self.prices, int(self.best.cost), seconds=seconds)
             self._take(self.best.choice, "exact", bound)
-        if self.likely:
-            again = self._tried is not None and self.best.cost >= self._tried[0]
-            width = next(width for width in self._widths if not again or width > self._tried[1])  # type: ignore[index]
-            self._tried = (float(self.best.cost), width)
-            found = restricted_mip(
-                self.durations, self.prices, self.best.choice, left(1.0), width, None if timed else NODES, self._ranked
-            )
-            choice = self.best.choice if found.choice is None else found.choice
-            self._take(choice, "exact", float(found.makespan) if found.optimal else -np.inf)
 
     @property
     def likely(self) -> bool:
@@ -128,9 +132,9 @@ class ScheduleSearch:
         """
         if self.best is None or self.proven:
             return False
-        if len(self.durations) * WIDTHS[0] > COLUMNS:
+        if len(self.durations) * PROGRAMS[0][0] > COLUMNS:
             return False
-        return self._tried is None or self.best.cost < self._tried[0] or self._tried[1] < WIDTHS[-1]
+        return self._next_program < len(self._programs)
 
     @property
     def hopeful(self) -> bool:
@@ -138,8 +142,28 @@ class ScheduleSearch:
         return self._first is not None
 
     @property
-    def _widths(self) -> tuple[int, ...]:
-        return (FEWEST, *WIDTHS) if self.hopeful else WIDTHS
+    def _programs(self) -> tuple[tuple[int, float], ...]:
+        return SCARCE_PROGRAMS if self.hopeful else PROGRAMS
+
+    @property
+    def _next_program(self) -> int:
+        """The number of the integer program to try next: the first one again below every better makespan."""
+        assert self.best is not None
+        return 0 if self._tried is None or self.best.cost < self._tried[0] else self._tried[1] + 1
+
+    def _try_program(self, left: Callable[[float], float], timed: bool) -> bool:
+        """Try the next integer program; tell whether all jobs were free in it. `left`: seconds, of a share of them."""
+        assert self.best is not None
+        number, cost = self._next_program, float(self.best.cost)
+        self._tried = (cost, number)
+        width, free = self._programs[number]
+        whole = free >= 1
+        seconds, nodes = left(1.0 if whole else PART), None if timed else NODES
+        ranked, settled = (self._ranked, None) if whole else (None, settled_jobs(self.prices, free))
+        found = restricted_mip(self.durations, self.prices, self.best.choice, seconds, width, nodes, ranked, settled)
+        choice = self.best.choice if found.choice is None else found.choice
+        self._take(choice, "exact", float(found.makespan) if found.optimal else -np.inf)
+        return whole
 
     def search(self, effort: Effort) -> None:
         """Make exchanges, from where it stopped the last time; one search goes on from the best schedule so far."""

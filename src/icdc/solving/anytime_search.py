@@ -50,8 +50,10 @@ PROPOSE, REPAIR = 0.7, 0.3
 FIRST_SHARES = {"search": 0.6, "network": 0.25, "exact": 0.15}
 SLOT, SHORTEST_SLOT, LONGEST_SLOT = 0.04, 0.03, 2.0
 """A turn in parts of the time limit, and its limits in seconds."""
-PROOF, HOPEFUL = 4.0, 12.0
+PROOF, HOPEFUL = 4.0, 16.0
 """Turns that a try at a proof lasts, and one that will probably end: integer programs begin from nothing every time."""
+MOST_PROOF, MOST_HOPEFUL = 0.5, 0.75
+"""Parts of the time left that they last at most."""
 
 
 class AnytimeSearch:
@@ -173,8 +175,10 @@ class AnytimeSearch:
                 self._propose(network.solver(), Effort(min(slot, self.left)))
             elif way == "exact":
                 places = [place for place in open_places if self.searches[place].likely]
-                turns = sum(HOPEFUL if self.searches[place].hopeful else PROOF for place in places)
-                self._in_time(places, "prove", min(turns * slot, 0.5 * self.left))
+                hopeful = sum(self.searches[place].hopeful for place in places)
+                turns = HOPEFUL * hopeful + PROOF * (len(places) - hopeful)
+                most = MOST_HOPEFUL if hopeful == len(places) else MOST_PROOF
+                self._in_time(places, "prove", min(turns * slot, most * self.left))
             else:
                 self._in_time(open_places, "search", min(slot, self.left))
             with np.errstate(invalid="ignore"):

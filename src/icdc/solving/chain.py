@@ -64,9 +64,10 @@ class Chain:
         model = solver.model_for(request.problem, request.size)
         options = solver.options_for(model, request.size, request.samples)
         if solver.sampling is None and "improve_rounds" not in solver.changes and improves_fast(model.device):
-            usual: dict[str, Any] = {"improve_rounds": IMPROVE_ROUNDS[request.problem.structure]}
-            measured = {k: v for k, v in model.improvement(request.size).items() if k not in solver.changes}
-            options = replace(options, **(usual | measured))
+            # whole trajectories begin with noise: the search beside this chain has begun with its starts already
+            usual: dict[str, Any] = {"improve_rounds": IMPROVE_ROUNDS[request.problem.structure], "begin": "noise"}
+            changes = {k: v for k, v in (usual | model.improvement(request.size)).items() if k not in solver.changes}
+            options = replace(solver.options_for(model, request.size, request.samples, with_search=True), **changes)
         arrays = {name: array[places] for name, array in request.arrays.items()}
         mine = Request(request.problem, arrays, request.samples, request.seed)
         chunk = solver.chunk or default_chunk(model, request.shape, options.decodes)

@@ -120,14 +120,16 @@ class DiffusionSolver(Solver):
         model = self.model_for(problem, size)
         return model.unfamiliar(arrays, with_search=self.options_for(model, size, 1).improve_rounds > 0)
 
-    def options_for(self, model: Model, size: Size, samples: int) -> SamplingOptions:
-        """Return how trajectories run: as asked for, else as the model's card advises for a number of samples."""
+    def options_for(self, model: Model, size: Size, samples: int, with_search: bool = False) -> SamplingOptions:
+        """Return how trajectories run: as asked for, else as the model's card advises for a number of samples.
+
+        with_search : there will be local search inside the chain, although nobody asked for it.
+        """
         if self.sampling is not None:
             return replace(self.sampling, **self.changes)
         changes: SamplingChanges = {"improve_best": IMPROVE_BEST, **self.changes}
-        if changes.get("improve_rounds") and "begin" not in changes:
-            changes["begin"] = "starts"  # what search alone would begin with
-        return replace(model.sampling_options(size, samples), **changes)
+        with_search = with_search or changes.get("improve_rounds", 0) > 0
+        return replace(model.sampling_options(size, samples, with_search), **changes)
 
     def model_for(self, problem: Problem, size: Size, device: str | None = None) -> Model:
         """Return the model for instances of a size, on its device or another; weights are read only once."""

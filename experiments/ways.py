@@ -1,0 +1,167 @@
+"""Choose how a model solves instances of all families, size by size, alone and with search, and write it into its card.
+
+    python -m experiments.ways atsp pmsp --samples 8 --count 2 --minutes 20 [--sizes 100,200,100x20] [--device cuda]
+
+Every way of `WAYS` solves the same instances, as many of every family, of a seed that no test set has. A way is judged
+by how far its costs are above the best that any way found, family by family, and the least on average over all of them
+is advised. What a size of the paper's own draw needs `experiments.card` knows better; this is for sizes at which users
+bring other matrices. What was measured is in the store and is not measured again: stopped, the same command goes on.
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.cards import Cell, cells_of
+from experiments.table import options_as_text
+from icdc.evaluation.evaluate import evaluate
+from icdc.evaluation.outcomes import OutcomeFile
+from icdc.models.base import digest_of, pick_device
+from icdc.models.catalogue import models_folder, path_of, write_card, write_index
+from icdc.models.diffusion import Model, load
+from icdc.problems.contract import Size
+from icdc.problems.registry import get_problem
+from icdc.solving.registry import make_solver
+
+Way = dict[str, Any]
+TO_A_LOCAL_OPTIMUM = 1000
+"""Changes that local search may make to a solution: more than there are to make at the sizes measured here."""
+STEPS = 20
+WAYS: dict[str, dict[str, list[Way]]] = {
+    "tour": {
+        "alone": [
+            {"reverse": "fresh", "temperature": 0.3, "decodes": 32},
+            {"reverse": "best", "temperature": 0.3, "decodes": 32},
+            {"reverse": "best", "temperature": 0.3, "decodes": 128},
+            {"reverse": "best", "temperature": 0.5, "decodes": 128},
+        ],
+        "with search": [
+            {"begin": "starts", "reverse": "fresh", "temperature": 0.7, "decodes": 32},
+            {"begin": "noise", "reverse": "fresh", "temperature": 0.7, "decodes": 32},
+            {"begin": "noise", "reverse": "best", "temperature": 0.3, "decodes": 32},
+            {"begin": "noise", "reverse": "best", "temperature": 0.5, "decodes": 32},
+            {"begin": "noise", "reverse": "best", "temperature": 0.7, "decodes": 32},
+        ],
+    },
+    "makespan": {
+        "alone": [
+            {"reverse": "fresh", "order": order, "temperature": temperature, "decodes": 512}
+            for order, temperature in (("rule", 0.7), ("rule", 1.0), ("loads", 0.7), ("loads", 1.5))
+        ],
+        "with search": [
+            {"begin": begin, "reverse": "fresh", "order": order, "temperature": temperature, "decodes": 512}
+            for begin, order, temperature in (
+                ("starts", "rule", 0.7),
+                ("noise", "rule", 0.7),
+                ("noise", "rule", 1.0),
+                ("noise", "loads", 0.7),
+            )
+        ],
+    },
+}
+"""What there is to choose from, by the structure of the problem; of equals the first is chosen."""
+SIZES: dict[str, tuple[Size, ...]] = {
+    "atsp": ((100,), (200,)),
+    "pmsp": ((100, 10), (100, 20), (200, 20), (200, 50)),
+}
+
+
+def mean_excess(costs: Sequence[np.ndarray]) -> list[float]:
+    """Return by how many % the costs (instances,) of every way are above the best of all ways, on average.
+
+    A way that left an instance without an answer is infinitely bad.
+    """
+    best = np.min(costs, axis=0)
+    return [100.0 * float(np.mean(one / best) - 1) for one in costs]
+
+
+def chosen(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
+    """Return the way whose mean over families is least; of equals the first."""
+    means = [float(np.mean(values)) for values in zip(*by_family, strict=True)]
+    return ways[means.index(min(means))]
+
+
+def with_advice(card: Mapping[str, Any], size: Size, kind: str, way: Way) -> dict[str, Any]:
+    """Return a card that advises a way for a size, in place of what it advised there before."""
+    searched = kind == "with search"
+    entry: dict[str, Any] = {"size": list(size), "samples": 1, "options": way}
+    if searched:
+        entry["with_search"] = True
+    others = [
+        old
+        for old in card.get("solving", [])
+        if old.get("size") != list(size) or bool(old.get("with_search")) != searched
+    ]
+    return {**card, "solving": [*others, entry]}
+
+
+def measure(
+    model: Model, digest: str, cells: Iterable[Cell], kind: str, samples: int, store: OutcomeFile, until: float
+) -> list[list[float]] | None:
+    """Return, family by family, how far each way is above the best of all; None where the time is over before."""
+    structure = model.problem.structure
+    assert structure is not None
+    found = []
+    for cell in cells:
+        costs = []
+        for way in WAYS[structure][kind]:
+            if time.monotonic() > until:
+                return None
+            more = {"improve_rounds": TO_A_LOCAL_OPTIMUM} if kind == "with search" else {}
+            solver = make_solver("network", model=model, device=model.device.type, steps=STEPS, **way, **more)
+            label = f"{kind}, {options_as_text(way)} of {digest}"
+            made = evaluate(
+                cell.dataset, solver, label, samples=samples, chunk=len(cell.dataset), store=store, warm_up=False
+            )
+            costs.append(np.array([math.inf if one.cost is None else one.cost for one in made]))
+        found.append(mean_excess(costs))
+        excess = [round(value, 3) for value in found[-1]]
+        print(json.dumps({"cell": cell.dataset.name, "kind": kind, "excess": excess}), flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure all sizes of all models, small ones first, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--count", type=int, default=2, help="instances of each family and size")
+    parser.add_argument("--sizes", default="", help="with commas, such as 100,200 or 100x20; by default what suits")
+    parser.add_argument("--kinds", default="alone,with search", help="what to choose for")
+    parser.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--store", type=Path, default=Path("runs/ways.jsonl"), help="what was measured so far")
+    asked = parser.parse_args(arguments)
+    until, device = time.monotonic() + 60.0 * asked.minutes, pick_device(asked.device).type
+    store = OutcomeFile(asked.store)
+    try:
+        for name in asked.models:
+            path, model = path_of(name), load(name, device)
+            problem = get_problem(model.problem.name)
+            sizes = [tuple(map(int, text.split("x"))) for text in asked.sizes.split(",")] if asked.sizes else ()
+            wanted = [s for s in sizes if len(s) == len(problem.size_names)] or SIZES.get(problem.name, ())
+            for size in wanted:
+                for kind in asked.kinds.split(","):
+                    cells = cells_of(problem, [size], asked.count)
+                    found = measure(model, digest_of(path), cells, kind, asked.samples, store, until)
+                    if found is not None:
+                        assert problem.structure is not None
+                        way = chosen(WAYS[problem.structure][kind], found)
+                        print(json.dumps({"model": name, "size": size, "kind": kind, "way": way}), flush=True)
+                        write_card(path, with_advice(load(name, device).card, size, kind, way))
+            if path.parent == models_folder():
+                write_index()
+    finally:
+        store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
