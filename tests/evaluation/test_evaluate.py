@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from icdc.evaluation.report import as_csv, as_json_lines, as_markdown, as_text, 
 from icdc.io.dataset import Dataset, write_dataset
 from icdc.io.standard import standard_set
 from icdc.problems.contract import Problem
+from icdc.problems.pmsp import Pmsp
 from icdc.solving.registry import SOLVERS, make_solver
 from icdc.solving.solver import Found, Request, Solver
 
@@ -322,3 +324,21 @@ def test_mistakes_are_one_sentence(
     printed = capsys.readouterr()
     assert words in printed.err
     assert printed.out == ""
+
+
+def test_a_solver_that_refuses_a_second_is_measured_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is that of warming up; nobody asked for it."""
+    problem = Pmsp()
+    dataset = Dataset(problem, problem.sample(2, (6, 2), np.random.default_rng(0)), name="x")
+    solver = make_solver("sjf")
+    plain = type(solver).search
+
+    def impatient(self: Any, request: Any) -> Any:
+        if request.time_limit is not None:
+            raise UsageError("too short")
+        return plain(self, request)
+
+    monkeypatch.setattr(type(solver), "search", impatient)
+    assert len(evaluate(dataset, solver, "sjf")) == 2
+    with pytest.raises(UsageError, match="too short"):
+        evaluate(dataset, solver, "sjf", time_limit=1.0)

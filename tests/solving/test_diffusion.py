@@ -1,7 +1,9 @@
 """The learned solver: reproducible, independent of batch and chunk, never worse with more, always checked."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,6 +152,29 @@ def test_a_pass_that_does_not_fit_is_refused_beforehand(monkeypatch: pytest.Monk
     assert solver.solve(model.problem, arrays, samples=1, time_limit=60.5, callback=lambda _: True).feasible.all()
     small = {"durations": arrays["durations"][:, :20, :20]}
     assert solver.solve(model.problem, small, time_limit=0.1).feasible.all()
+
+
+def test_few_columns_of_many_rows_are_foreseen_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial is looked at in the same way, and time grows with the candidates of all rows, not with all pairs."""
+    problem = get_problem("atsp")
+    network = replace(SMALL, priced=True, candidates=4, dense_up_to=20)
+    model = Model(problem, ModelConfig(network=network))
+    arrays = problem.sample(1, (60,), np.random.default_rng(2))
+    tried: list[tuple[int, ...]] = []
+    sample = type(problem).sample
+
+    def watched(self: Any, count: int, size: tuple[int, ...], rng: np.random.Generator) -> dict[str, np.ndarray]:
+        tried.append(size)
+        return sample(self, count, size, rng)
+
+    monkeypatch.setattr(type(problem), "sample", watched)
+    monkeypatch.setattr("icdc.solving.fitting.TRIAL_ENTRIES", 100)
+    ticks = iter([0.0, 7.0])
+    monkeypatch.setattr("icdc.solving.fitting.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    solver = DiffusionSolver(model, device="cpu")
+    seconds = seconds_of_a_pass(Request(problem, arrays), model, solver.options_for(model, (60,), 1))
+    assert tried == [(21,)]
+    assert seconds == pytest.approx(7.0 * 60 / 21)
 
 
 def test_with_a_time_limit_the_first_step_has_an_answer() -> None:

@@ -8,6 +8,7 @@ and include everything else, transfers and synchronisation too.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -189,10 +190,14 @@ def gap_interval(
 
 
 def _warm_up(dataset: Dataset, solver: Solver) -> None:
-    """Have the solver load and compile what it needs on one instance, at most for about a second."""
+    """Have the solver load and compile what it needs on one instance, at most for about a second.
+
+    One that refuses so short a limit is measured as it is: nobody asked for that limit.
+    """
     one = dataset.first(1)
-    if solver.solve(one.problem, one.arrays, time_limit=1.0).interrupted:
-        raise KeyboardInterrupt
+    with suppress(UsageError):
+        if solver.solve(one.problem, one.arrays, time_limit=1.0).interrupted:
+            raise KeyboardInterrupt
 
 
 def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[int]) -> list[Outcome]:

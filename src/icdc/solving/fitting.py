@@ -44,9 +44,18 @@ def seconds_of_a_pass(request: Request, model: Model, options: SamplingOptions) 
     """Return how long a step of one trajectory takes at least, by one of a smaller instance drawn at random."""
     problem, (rows, columns) = request.problem, request.shape
     part = (TRIAL_ENTRIES / (rows * columns)) ** 0.5
-    size = tuple(max(2, int(count * part)) for count in request.size)
+    least = 2
+    if model.candidates_of(request.size):  # the smaller one is to be looked at like it, at few columns of each row
+        least = model.config.network.dense_up_to + 1
+    size = tuple(min(count, max(least, int(count * part))) for count in request.size)
     trial = Request(problem, problem.sample(1, size, np.random.default_rng(0)))
     single = replace(options, steps=1, decodes=1, improve_rounds=0)
     began = time.perf_counter()
     DiffusionSearch(trial, model, single, 0, 1, 1).run()
-    return (time.perf_counter() - began) * rows * columns / (trial.shape[0] * trial.shape[1])
+    return (time.perf_counter() - began) * _entries(model, request) / _entries(model, trial)
+
+
+def _entries(model: Model, request: Request) -> int:
+    """Return how many pairs the network looks at."""
+    rows, columns = request.shape
+    return rows * (model.candidates_of(request.size) or columns)
