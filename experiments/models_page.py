@@ -15,7 +15,8 @@ INTRODUCTION = """# The models
 Written by `python -m experiments pages` from the cards inside the model files and from
 [results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every size and
 number of samples the settings of solving that were best on validation data (`python -m experiments.card` measures and
-writes them); `icdc models` lists the cards, `icdc solve` follows them.
+writes them; for 100 and more cities or jobs `python -m experiments.ways` chooses them over all families, for the model
+alone and for search inside its chain); `icdc models` lists the cards, `icdc solve` follows them.
 
 ## Where a model is at home
 
@@ -24,7 +25,7 @@ alone, the model with local search inside its chain, and search alone, in the sa
 ([results/cards.csv](results/cards.csv) has the intervals). It writes the gaps into the card, with the numbers that
 describe such matrices: an instance is judged by the family that it is most like, and `icdc solve --solver network` says
 that it is new to the model only where the model alone would be more than two percentage points worse than search. The
-same run chooses how search inside the chain is used at each size.
+same run chooses how many changes and passes are best at each size where time is limited.
 
 ## Standard test sets
 

@@ -4,8 +4,9 @@
 
 Every way of `WAYS` solves the same instances, as many of every family, of a seed that no test set has. A way is judged
 by how far its costs are above the best that any way found, family by family, and the least on average over all of them
-is advised. What a size of the paper's own draw needs `experiments.card` knows better; this is for sizes at which users
-bring other matrices. What was measured is in the store and is not measured again: stopped, the same command goes on.
+is advised, a family that one way is far behind in being just that. What sizes of the paper's own draw need
+`experiments.card` knows better; this is for sizes at which users bring other matrices. What was measured is in the store
+and is not measured again: stopped, the same command goes on.
 """
 
 import argparse
@@ -34,6 +35,9 @@ Way = dict[str, Any]
 TO_A_LOCAL_OPTIMUM = 1000
 """Changes that local search may make to a solution: more than there are to make at the sizes measured here."""
 STEPS = 20
+MOST_EXCESS = 2.0
+"""By how many % a way may be behind in a family before it does not matter how many more: where makespans are single
+digits, one unit of a few instances would outvote all other families."""
 WAYS: dict[str, dict[str, list[Way]]] = {
     "tour": {
         "alone": [
@@ -83,9 +87,10 @@ def mean_excess(costs: Sequence[np.ndarray]) -> list[float]:
 
 
 def chosen(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
-    """Return the way whose mean over families is least; of equals the first."""
-    means = [float(np.mean(values)) for values in zip(*by_family, strict=True)]
-    return ways[means.index(min(means))]
+    """Return the way whose mean over families is least, none counting more than `MOST_EXCESS`; of equals the first."""
+    excess = np.array(by_family)
+    means = np.where(np.isinf(excess), excess, np.minimum(excess, MOST_EXCESS)).mean(0)
+    return ways[int(means.argmin())]
 
 
 def with_advice(card: Mapping[str, Any], size: Size, kind: str, way: Way) -> dict[str, Any]:

@@ -21,8 +21,10 @@ def test_ways_are_judged_by_the_best_of_all() -> None:
 
 def test_every_family_counts_the_same_and_the_first_of_equals_is_chosen() -> None:
     among: list[ways.Way] = [{"temperature": 0.3}, {"temperature": 0.7}, {"temperature": 1.0}]
-    assert ways.chosen(among, [[0.0, 1.0, 2.0], [3.0, 1.0, 0.5]]) == among[1]
+    assert ways.chosen(among, [[0.0, 0.5, 2.0], [1.5, 0.5, 0.5]]) == among[1]
     assert ways.chosen(among, [[1.0, 0.0, 0.0], [0.0, 1.0, 2.0]]) == among[0]
+    assert ways.chosen(among, [[11.0, 11.0, 0.0], [0.0, 0.5, 5.0], [0.1, 0.0, 0.2]]) == among[0]
+    assert ways.chosen(among, [[math.inf, 11.0, 50.0], [0.0, 1.0, 2.0]]) == among[1]
 
 
 def test_advice_replaces_that_of_its_size_and_kind_alone() -> None:
@@ -57,7 +59,7 @@ def test_the_command_writes_the_card_and_measures_nothing_twice(
     assert ways.main(asked) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     cells = [line for line in printed if line.get("kind") == "alone" and "cell" in line]
-    means = np.mean([line["excess"] for line in cells], axis=0)
+    means = np.minimum([line["excess"] for line in cells], ways.MOST_EXCESS).mean(0)
     found = card_of(model)["solving"]
     assert found[0]["options"] == some["alone"][int(means.argmin())]
     assert found[1] == {"size": [6, 3], "samples": 1, "options": {"begin": "noise"}, "with_search": True}
