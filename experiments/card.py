@@ -86,6 +86,12 @@ def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def advised_by_others(card: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a card advises beside what follows from the rows: for other sizes, and for search in the chain."""
+    sizes = [list(STANDARD_SETS[row["set"]].size) for row in rows]
+    return [entry for entry in card.get("solving", []) if entry.get("with_search") or entry.get("size") not in sizes]
+
+
 def main() -> None:
     """Tune, measure, and save the model with its card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,7 +127,7 @@ def main() -> None:
         rows[:] = [old for old in rows if any(old[key] != row[key] for key in ("set", "way", "samples"))]
         rows.append({**row, "options": settings})
         print(json.dumps(rows[-1]), flush=True)
-        model.card["results"], model.card["solving"] = rows, advice(rows)
+        model.card["results"], model.card["solving"] = rows, [*advice(rows), *advised_by_others(model.card, rows)]
         model.save(options.out / f"{options.name}.safetensors")
 
     last = _options(ANSWERS["last"])

@@ -11,7 +11,7 @@ from icdc.search.effort import Effort
 from icdc.search.incumbent import Incumbent
 from icdc.search.schedule_mip import Restricted
 from icdc.search.schedule_prices import price
-from icdc.search.schedule_search import ScheduleSearch, search
+from icdc.search.schedule_search import MOST_PROGRAMS, ScheduleSearch, search
 from icdc.search.schedules import construct, makespan
 
 from .tiny import instance, optimum
@@ -86,6 +86,47 @@ def test_programs_on_part_of_the_jobs_come_first_and_again_below_every_better_ma
     parts.prove(Effort(5.0))
     assert asked[5:] == [(5, 120), (10, 120)]
     assert not parts.likely
+
+
+def test_answers_that_are_ever_a_little_better_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a time limit, too: a try at a proof has so many programs, and the next one goes on."""
+    parts = ScheduleSearch(slow_machines(120, 12), 1)
+    parts.construct(Effort())
+    assert parts.best is not None
+    asked = list[float]()
+
+    def answer(*given: Any) -> Restricted:
+        assert parts.best is not None
+        asked.append(parts.best.cost)
+        parts.best = Incumbent(parts.best.choice, parts.best.cost * (1 - 1e-6), 0.0)
+        return Restricted(None, 0, False, False)
+
+    monkeypatch.setattr("icdc.search.schedule_search.restricted_mip", answer)
+    monkeypatch.setattr("icdc.search.schedule_search.knapsack_bound", lambda *given, **named: 0.0)
+    monkeypatch.setattr(parts, "_price_places", lambda deadline: None)
+    parts.prove(Effort())
+    assert len(asked) == MOST_PROGRAMS
+    parts.prove(Effort())
+    assert len(asked) == 2 * MOST_PROGRAMS
+
+
+def test_knapsacks_wait_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are filled once: not when there is no time left for it."""
+    parts, filled = ScheduleSearch(slow_machines(120, 12), 1), list[float]()
+    parts.construct(Effort())
+
+    def bound(*given: Any, seconds: float | None) -> float:
+        filled.append(-1.0 if seconds is None else seconds)
+        return 0.0
+
+    monkeypatch.setattr("icdc.search.schedule_search.knapsack_bound", bound)
+    monkeypatch.setattr("icdc.search.schedule_search.KNAPSACKS", 10**9)
+    parts.prove(Effort(0.0))
+    assert not filled
+    parts.prove(Effort(5.0))
+    parts.prove(Effort(5.0))
+    assert len(filled) == 1
+    assert 0 < filled[0] <= 1.5
 
 
 def test_searches_begin_where_prices_of_places_lead_and_go_on_from_what_others_found() -> None:

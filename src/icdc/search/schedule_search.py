@@ -36,6 +36,8 @@ PROGRAMS = ((5, 1.0), (10, 1.0))
 """Integer programs to try, one after another: machines of each job in it, and the share of the jobs that may move."""
 SCARCE_PROGRAMS = ((4, 0.5), (4, 0.7), (3, 1.0), *PROGRAMS)
 """The same where places are scarce: few machines will do, and most jobs are where the linear program puts them."""
+MOST_PROGRAMS = 10
+"""Programs of one try at a proof: each answer of those with few free jobs may be only a little better than the last."""
 PART = 0.8
 """Share of the time for a program in which some jobs are not free."""
 
@@ -105,16 +107,18 @@ class ScheduleSearch:
         self._fill_tables(time.perf_counter() + left(0.5))
         self._price_places(time.perf_counter() + left(0.5))
         # programs in which not all jobs are free take little time, and go before the next one in which they are
-        whole = False
-        while self.likely and not whole and left(1.0) > 0:
+        for _ in range(MOST_PROGRAMS):
+            if not self.likely or left(1.0) <= 0:
+                break
             if self._programs[self._next_program][1] >= 1:
                 self._fill_knapsacks(left, timed, brief)
-            whole = self.likely and self._try_program(left, timed)
+            if self.likely and self._try_program(left, timed):
+                break
         self._fill_knapsacks(left, timed, brief)
 
     def _fill_knapsacks(self, left: Callable[[float], float], timed: bool, brief: bool) -> None:
         """Raise the bound by knapsacks, once, where they are small."""
-        if self.best is None or self.proven or self._filled:
+        if self.best is None or self.proven or self._filled or left(1.0) <= 0:
             return
         fast = not brief and (fast_here() if timed else available())
         work = self.durations.size * float(self.best.cost) * (1 if fast else PLAIN)
