@@ -86,10 +86,15 @@ def advice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def advised_by_others(card: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what a card advises beside what follows from the rows: for other sizes, and for search in the chain."""
-    sizes = [list(STANDARD_SETS[row["set"]].size) for row in rows]
-    return [entry for entry in card.get("solving", []) if entry.get("with_search") or entry.get("size") not in sizes]
+def with_advice(card: dict[str, Any], rows: list[dict[str, Any]], measured: list[list[int]]) -> list[dict[str, Any]]:
+    """Return what a card advises from now on: what follows from the rows of sizes that were `measured` now.
+
+    Other sizes, and search inside the chain, keep the advice they had.
+    """
+    others = [
+        entry for entry in card.get("solving", []) if entry.get("with_search") or entry.get("size") not in measured
+    ]
+    return [*(entry for entry in advice(rows) if entry["size"] in measured), *others]
 
 
 def main() -> None:
@@ -127,9 +132,10 @@ def main() -> None:
         rows[:] = [old for old in rows if any(old[key] != row[key] for key in ("set", "way", "samples"))]
         rows.append({**row, "options": settings})
         print(json.dumps(rows[-1]), flush=True)
-        model.card["results"], model.card["solving"] = rows, [*advice(rows), *advised_by_others(model.card, rows)]
+        model.card["results"], model.card["solving"] = rows, with_advice(model.card, rows, measured)
         model.save(options.out / f"{options.name}.safetensors")
 
+    measured = [list(STANDARD_SETS[pair.partition("=")[2]].size) for pair in options.pair]
     last = _options(ANSWERS["last"])
     for pair in options.pair:
         validation_name, _, standard_name = pair.partition("=")

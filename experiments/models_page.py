@@ -15,8 +15,8 @@ INTRODUCTION = """# The models
 Written by `python -m experiments pages` from the cards inside the model files and from
 [results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every size and
 number of samples the settings of solving that were best on validation data (`python -m experiments.card` measures and
-writes them; for 100 and more cities or jobs `python -m experiments.ways` chooses them over all families, for the model
-alone and for search inside its chain); `icdc models` lists the cards, `icdc solve` follows them.
+writes them; for 50 and more cities, 100 and more jobs, and search inside the chain `python -m experiments.ways` chooses
+them over all families); `icdc models` lists the cards, `icdc solve` follows them.
 
 ## Where a model is at home
 

@@ -4,9 +4,9 @@
 
 Every way of `WAYS` solves the same instances, as many of every family, of a seed that no test set has. A way is judged
 by how far its costs are above the best that any way found, family by family, and the least on average over all of them
-is advised, a family that one way is far behind in being just that. What the paper's own draw needs at its sizes
-`experiments.card` knows better; this is for sizes at which people bring others. What was measured is in the store and
-is not measured again: stopped, the same command goes on.
+is advised, a family that one way is far behind in being just that. `experiments.card` does the same on many instances
+of the paper's own draw, at its sizes; this is for sizes at which people bring others. What was measured is in the store
+and is not measured again: stopped, the same command goes on.
 """
 
 import argparse

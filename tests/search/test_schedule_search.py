@@ -119,6 +119,9 @@ def test_knapsacks_wait_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
         filled.append(-1.0 if seconds is None else seconds)
         return 0.0
 
+    none = Restricted(None, 0, False, False)
+    monkeypatch.setattr("icdc.search.schedule_search.restricted_mip", lambda *given: none)
+    monkeypatch.setattr(parts, "_price_places", lambda deadline: None)
     monkeypatch.setattr("icdc.search.schedule_search.knapsack_bound", bound)
     monkeypatch.setattr("icdc.search.schedule_search.KNAPSACKS", 10**9)
     parts.prove(Effort(0.0))

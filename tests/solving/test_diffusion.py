@@ -351,6 +351,17 @@ def test_the_card_advises_otherwise_where_search_is_inside() -> None:
     assert DiffusionSolver(model, improve_rounds=3, begin="starts").options_for(model, (20,), 1).begin == "starts"
 
 
+def test_advice_for_who_keeps_the_best_is_not_for_who_keeps_the_last() -> None:
+    """The card may advise what goes with the chain alone; whoever asks for both is told."""
+    model = setting("atsp", (5,))[0]
+    model.card = {"sizes": [[5]], "solving": [{"samples": 1, "options": {"reverse": "best", "temperature": 0.3}}]}
+    assert DiffusionSolver(model).options_for(model, (5,), 1).reverse == "best"
+    found = DiffusionSolver(model, keep="last").options_for(model, (5,), 1)
+    assert (found.reverse, found.temperature, found.keep) == ("fresh", 0.3, "last")
+    with pytest.raises(UsageError, match='"best" needs keep "chain"'):
+        DiffusionSolver(model, keep="last", reverse="best")
+
+
 def test_large_matrices_get_fewer_steps_unless_the_card_or_the_caller_says_otherwise() -> None:
     """Above a number of elements a pass of the network is what costs: fewer of them, more decodes of each."""
     model = setting("atsp", (5,))[0]

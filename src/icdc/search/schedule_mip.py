@@ -120,8 +120,8 @@ def _solve(
 ) -> Any:
     """Minimise C subject to Σ_m x_jm = 1, Σ_j p_jm x_jm ≤ C, Σ_j x_jm ≤ places_m, x binary, on the columns.
 
-    C is known to be `between` two numbers. With `weights` (jobs, machines) any x is an answer, and those of little
-    weight are looked for first.
+    C is known to be `between` two numbers. With `weights` (jobs, machines) C does not count: any x is an answer, and
+    those of little weight are looked for first.
     """
     options: Any = {"time_limit": min(max(0.01, seconds), 1e9), "mip_rel_gap": 0.0 if weights is None else _ANY}
     if nodes is not None:

@@ -25,7 +25,7 @@ KNAPSACKS = 40_000_000
 FEWER_KNAPSACKS = 2_000_000
 """The same where none are given, and all of them are filled."""
 COLUMNS = 5000
-"""Pairs of job and machine up to which an integer program is tried where seconds are given."""
+"""Pairs of job and machine up to which an integer program is tried."""
 FIRST = 0.6
 """Share of the time of a construction for what comes before places on machines are priced."""
 LEAST = 1e-9
@@ -147,7 +147,7 @@ class ScheduleSearch:
 
     @property
     def _programs(self) -> tuple[tuple[int, float], ...]:
-        return SCARCE_PROGRAMS if self.hopeful else PROGRAMS
+        return SCARCE_PROGRAMS if self.hopeful and self.prices.fraction is not None else PROGRAMS
 
     @property
     def _next_program(self) -> int:

@@ -129,7 +129,10 @@ class DiffusionSolver(Solver):
             return replace(self.sampling, **self.changes)
         changes: SamplingChanges = {"improve_best": IMPROVE_BEST, **self.changes}
         with_search = with_search or changes.get("improve_rounds", 0) > 0
-        return replace(model.sampling_options(size, samples, with_search), **changes)
+        advised = model.sampling_options(size, samples, with_search)
+        if changes.get("keep") == "last" and advised.reverse == "best":
+            advised = replace(advised, reverse="fresh")  # advice for those who keep the best; nobody asked for it
+        return replace(advised, **changes)
 
     def model_for(self, problem: Problem, size: Size, device: str | None = None) -> Model:
         """Return the model for instances of a size, on its device or another; weights are read only once."""
