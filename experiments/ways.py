@@ -25,7 +25,7 @@ from experiments.table import options_as_text
 from icdc.evaluation.evaluate import evaluate
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import models_folder, path_of, write_card, write_index
+from icdc.models.catalogue import card_of, models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
 from icdc.problems.contract import Size
 from icdc.problems.registry import get_problem
@@ -35,6 +35,7 @@ Way = dict[str, Any]
 TO_A_LOCAL_OPTIMUM = 1000
 """Changes that local search may make to a solution: more than there are to make at the sizes measured here."""
 STEPS = 20
+KINDS = "alone", "with search"
 MOST_EXCESS = 2.0
 """By how many % a way may be behind in a family before it does not matter how many more: where makespans are single
 digits, one unit of a few instances would outvote all other families."""
@@ -142,11 +143,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--count", type=int, default=2, help="instances of each family and size")
     parser.add_argument("--sizes", default="", help="with commas, such as 100,200 or 100x20; by default what suits")
-    parser.add_argument("--kinds", default="alone,with search", help="what to choose for")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="what to choose for")
     parser.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--store", type=Path, default=Path("runs/ways.jsonl"), help="what was measured so far")
     asked = parser.parse_args(arguments)
+    if unknown := [kind for kind in asked.kinds.split(",") if kind not in KINDS]:
+        parser.error(f"unknown kind '{unknown[0]}'; choose {', '.join(KINDS)}")
     until, device = time.monotonic() + 60.0 * asked.minutes, pick_device(asked.device).type
     store = OutcomeFile(asked.store)
     try:
@@ -163,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         assert problem.structure is not None
                         way = chosen(WAYS[problem.structure][kind], found)
                         print(json.dumps({"model": name, "size": size, "kind": kind, "way": way}), flush=True)
-                        write_card(path, with_advice(load(name, device).card, size, kind, way))
+                        write_card(path, with_advice(card_of(name), size, kind, way))
             if path.parent == models_folder():
                 write_index()
     finally:

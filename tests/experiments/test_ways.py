@@ -67,3 +67,6 @@ def test_the_command_writes_the_card_and_measures_nothing_twice(
     stored = (tmp_path / "s.jsonl").read_bytes()
     assert ways.main(asked) == 0
     assert (tmp_path / "s.jsonl").read_bytes() == stored
+    with pytest.raises(SystemExit):
+        ways.main([*asked, "--kinds", "with serach"])
+    assert "unknown kind 'with serach'" in capsys.readouterr().err
