@@ -41,7 +41,7 @@ class Interrupts:
         when that is over.
         """
         if not self.came and importing(frame):
-            again = threading.Timer(AGAIN, signal.raise_signal, (number,))
+            again = threading.Timer(AGAIN, send_to_main_thread, (number,))
             again.daemon = True
             again.start()
             return
@@ -53,6 +53,18 @@ class Interrupts:
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"icdc: stopping; a third time gives up\n")
             return
         os._exit(self.exit_code)
+
+
+def send_to_main_thread(number: int) -> None:
+    """Send this process a signal that also ends a wait of the main thread, the only one that hears signals.
+
+    One that a thread raises for itself does not: the main thread hears of it when what it waits for is over.
+    """
+    main = threading.main_thread().ident
+    if main is None or not hasattr(signal, "pthread_kill"):
+        signal.raise_signal(number)  # Windows: no signal ends a wait there
+    else:
+        signal.pthread_kill(main, number)
 
 
 def importing(frame: FrameType | None) -> bool:
