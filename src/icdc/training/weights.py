@@ -7,6 +7,7 @@ import atexit
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -59,12 +60,15 @@ def join_processes(device: torch.device) -> Ranks:
     if world == 1:
         return Ranks()
     if not dist.is_initialized():
+        # Optimizers import this module at their first step. It keeps the group there is by then as a default argument,
+        # and a group that somebody keeps does not end its threads when it is left.
+        import_module("torch.distributed.nn.functional")
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        atexit.register(_leave_processes)
+        atexit.register(leave_processes)
     return Ranks(dist.get_rank(), world)
 
 
-def _leave_processes() -> None:
+def leave_processes() -> None:
     """End the threads that talk to other processes: an interpreter that ends under them may abort."""
     if dist.is_initialized():
         dist.destroy_process_group()
