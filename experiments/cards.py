@@ -130,12 +130,18 @@ def way(rounds: int, steps: int) -> str:
     return f"{ALONE}, improve_rounds={rounds}, steps={steps}"
 
 
-def cells_of(problem: Problem, sizes: Iterable[Size], count: int) -> list[Cell]:
+def sizes_of(text: str, problem: Problem) -> list[Size]:
+    """Return the sizes in a text such as "20,50" or "20x4,50x5" that a problem may have; others are not for it."""
+    sizes = [tuple(map(int, part.split("x"))) for part in text.split(",") if part]
+    return [size for size in sizes if len(size) == len(problem.size_names)]
+
+
+def cells_of(problem: Problem, sizes: Iterable[Size], count: int, seed: int = SEED) -> list[Cell]:
     """Return the cells of a problem, small sizes first."""
     cells = []
     for size in sizes:
         for family in problem.families:
-            arrays = sample_family(problem, family, count, size, np.random.default_rng([SEED, *size]))
+            arrays = sample_family(problem, family, count, size, np.random.default_rng([seed, *size]))
             name = f"{problem.name}-{family}-{'x'.join(map(str, size))}"
             cells.append(Cell(family, Dataset(problem, arrays, name=name)))
     return cells
@@ -224,18 +230,19 @@ def rows_of(
     return rows
 
 
-def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write the table; rows of models that were not measured now are kept."""
+def write_rows(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
+    """Write the table and return all of it; rows of models that were not measured now are kept."""
     mine = {str(row["model"]) for row in rows}
     kept: list[dict[str, Any]] = []
     if path.is_file():
         with path.open(encoding="utf-8", newline="") as file:
             kept = [dict(row) for row in csv.DictReader(file) if row["model"] not in mine]
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows([*kept, *rows])
     write_atomically(path, text.getvalue(), make_folder=True)
+    return [*kept, *rows]
 
 
 def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, Any]]:
@@ -243,8 +250,7 @@ def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, A
     path, kind = path_of(name), pick_device(asked.device).type
     model = load(name, kind)
     problem = model.problem
-    sizes = [tuple(map(int, text.split("x"))) for text in asked.sizes.split(",")] if asked.sizes else ()
-    wanted = [size for size in sizes if len(size) == len(problem.size_names)] or SIZES[kind].get(problem.name, ())
+    wanted = sizes_of(asked.sizes, problem) or SIZES[kind].get(problem.name, ())
     if problem.structure is None or not problem.families:
         print(f"{name}: {problem.name} has no families to measure; its card stays as it is", file=sys.stderr)
         return []

@@ -1,6 +1,7 @@
 """Pieces of Markdown: tables, gaps, times, and the parts of a page that are generated."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from icdc.errors import InputError
 from icdc.evaluation.evaluate import Summary
@@ -31,6 +32,14 @@ def gap_with_interval(summary: Summary) -> str:
     if summary.gap_low is not None and summary.gap_high is not None and summary.gap_high > 1e-9:
         words += f" ({percent(summary.gap_low)}–{percent(summary.gap_high)})"
     return words if summary.feasible == 100.0 else f"{words}, {summary.feasible:.1f} % feasible"
+
+
+def gap_in_row(row: Mapping[str, Any] | None) -> str:
+    """Return the gap of a line of a CSV file, with its 95 % interval; a dash where nothing was measured."""
+    if row is None or row["gap"] in (None, ""):
+        return "–"
+    low, high = (float(row[key]) for key in ("gap_low", "gap_high"))
+    return f"{percent(float(row['gap']))} ({percent(low)}–{percent(high)})"
 
 
 def duration(summary: Summary) -> str:

@@ -76,10 +76,12 @@ class Measurement:
         options: dict[str, Any] = {}
         if path is not None:
             digest, options = digest_of(path), {"model": str(path), "device": self.device}
-            advice = (
-                advised(card_of(path), STANDARD_SETS[row.dataset].size, row.samples) if solver_name == "network" else {}
-            )
-            settings = options_as_text(advice | options_of(row.options))
+            asked, advice = options_of(row.options), {}
+            if solver_name == "network":  # the model alone, unless a row asks for more
+                options |= {} if "merge" in asked else {"merge": 0}
+                merging = asked.get("merge", "0") != "0"
+                advice = advised(card_of(path), STANDARD_SETS[row.dataset].size, row.samples, merging=merging)
+            settings = options_as_text(advice | asked)
         # a model trained again under the same name is another solver, and so is one with other advice
         label = " ".join(filter(None, [f"{solver_name}:{settings}", row.model, digest]))
         known = self.store.outcomes_of(run_of(dataset, label, samples=row.samples, seed=self.seed))

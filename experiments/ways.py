@@ -1,4 +1,6 @@
-"""Choose how a model solves instances of all families, size by size, alone and with search, and write it into its card.
+"""Choose how a model solves instances of all families, size by size, and write it into its card.
+
+Alone, alone with its decodes merged, and with search inside the chain:
 
     python -m experiments.ways atsp pmsp --samples 8 --count 2 --minutes 20 [--sizes 100,200,100x20] [--device cuda]
 
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cards import Cell, cells_of
+from experiments.cards import Cell, cells_of, sizes_of
 from experiments.table import options_as_text
 from icdc.evaluation.evaluate import evaluate
 from icdc.evaluation.outcomes import OutcomeFile
@@ -35,41 +37,52 @@ Way = dict[str, Any]
 TO_A_LOCAL_OPTIMUM = 1000
 """Changes that local search may make to a solution: more than there are to make at the sizes measured here."""
 STEPS = 20
-KINDS = "alone", "with search"
+KINDS = ALONE, MERGED, SEARCHED = "alone", "merged", "with search"
 MOST_EXCESS = 2.0
 """By how many % a way may be behind in a family before it does not matter how many more: where makespans are single
 digits, one unit of a few instances would outvote all other families."""
 WAYS: dict[str, dict[str, list[Way]]] = {
     "tour": {
-        "alone": [
+        ALONE: [
             {"reverse": "fresh", "temperature": 0.3, "decodes": 32},
+            {"reverse": "fresh", "temperature": 1.0, "decodes": 32},
             {"reverse": "best", "temperature": 0.3, "decodes": 32},
             {"reverse": "best", "temperature": 0.3, "decodes": 128},
             {"reverse": "best", "temperature": 0.5, "decodes": 128},
             {"reverse": "best", "temperature": 0.7, "decodes": 128},
         ],
-        "with search": [
-            {"begin": "starts", "reverse": "fresh", "temperature": 0.7, "decodes": 32},
-            {"begin": "noise", "reverse": "fresh", "temperature": 0.7, "decodes": 32},
-            {"begin": "noise", "reverse": "best", "temperature": 0.3, "decodes": 32},
+        # what merging leaves is the best of its trajectory, so that "fresh" noises just that
+        MERGED: [
+            {"reverse": "fresh", "temperature": temperature, "decodes": decodes, "merge": decodes}
+            for temperature, decodes in ((0.5, 128), (0.5, 512), (0.8, 512))
+        ],
+        SEARCHED: [
             {"begin": "noise", "reverse": "best", "temperature": 0.5, "decodes": 32},
-            {"begin": "noise", "reverse": "best", "temperature": 0.7, "decodes": 32},
+            {"begin": "noise", "reverse": "fresh", "temperature": 0.5, "decodes": 32, "merge": 64},
+            {"begin": "noise", "reverse": "fresh", "temperature": 0.7, "decodes": 64, "merge": 64},
         ],
     },
     "makespan": {
-        "alone": [
+        ALONE: [
             {"reverse": "fresh", "order": order, "temperature": temperature, "decodes": 512}
             for order, temperature in (("rule", 0.7), ("rule", 1.0), ("loads", 0.7), ("loads", 1.5))
         ],
-        "with search": [
-            {"begin": begin, "reverse": "fresh", "order": order, "temperature": temperature, "decodes": decodes}
-            for begin, order, temperature, decodes in (
+        MERGED: [
+            {"reverse": "fresh", "order": order, "temperature": temperature, "decodes": 512, "merge": 512}
+            for order, temperature in (("mixed", 0.7), ("rule", 0.7), ("rule", 1.0), ("loads", 0.7))
+        ],
+        SEARCHED: [
+            {"begin": begin, "reverse": "fresh", "order": order, "temperature": temperature, "decodes": decodes, **more}
+            for begin, order, temperature, decodes, more in (
                 # where all of these solve everything: 64 decodes are all improved, the best 64 of 512 are much alike
-                ("starts", "rule", 1.5, 64),
-                ("starts", "rule", 0.7, 512),
-                ("noise", "rule", 0.7, 512),
-                ("noise", "rule", 1.0, 512),
-                ("noise", "loads", 0.7, 512),
+                ("starts", "rule", 1.5, 64, {}),
+                ("noise", "rule", 0.7, 512, {}),
+                ("noise", "rule", 0.7, 512, {"merge": 64}),
+                ("noise", "mixed", 0.7, 512, {"merge": 64}),
+                ("noise", "rule", 1.0, 64, {"merge": 64}),
+                ("noise", "rule", 2.0, 64, {"merge": 64}),
+                # states that know next to nothing of the last solution: every pass begins elsewhere
+                ("noise", "rule", 1.0, 64, {"reverse": "independent", "reverse_temperature": 10.0}),
             )
         ],
     },
@@ -77,7 +90,8 @@ WAYS: dict[str, dict[str, list[Way]]] = {
 """What there is to choose from, by the structure of the problem; of equals the first is chosen."""
 SIZES: dict[str, tuple[Size, ...]] = {
     "atsp": ((100,), (200,)),
-    "pmsp": ((100, 10), (100, 20), (200, 20), (200, 50)),
+    "navigation": ((50,),),
+    "pmsp": ((100, 10), (100, 20), (200, 10), (200, 20), (200, 50)),
 }
 
 
@@ -98,15 +112,20 @@ def chosen(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
 
 
 def with_advice(card: Mapping[str, Any], size: Size, kind: str, way: Way) -> dict[str, Any]:
-    """Return a card that advises a way for a size, in place of what it advised there before."""
-    searched = kind == "with search"
+    """Return a card that advises a way for a size, in place of what it advised there before to the same people.
+
+    Advice to merge decodes leaves advice to those who do not as it is, and the other way round.
+    """
+    searched = kind == SEARCHED
     entry: dict[str, Any] = {"size": list(size), "samples": 1, "options": way}
     if searched:
         entry["with_search"] = True
     others = [
         old
         for old in card.get("solving", [])
-        if old.get("size") != list(size) or bool(old.get("with_search")) != searched
+        if old.get("size") != list(size)
+        or bool(old.get("with_search")) != searched
+        or bool(old["options"].get("merge")) != bool(way.get("merge"))
     ]
     return {**card, "solving": [*others, entry]}
 
@@ -123,8 +142,9 @@ def measure(
         for way in WAYS[structure][kind]:
             if time.monotonic() > until:
                 return None
-            more = {"improve_rounds": TO_A_LOCAL_OPTIMUM} if kind == "with search" else {}
-            solver = make_solver("network", model=model, device=model.device.type, steps=STEPS, **way, **more)
+            more = {"improve_rounds": TO_A_LOCAL_OPTIMUM} if kind == SEARCHED else {}
+            options = {"steps": STEPS, "merge": 0, **way, **more}
+            solver = make_solver("network", model=model, device=model.device.type, **options)
             label = f"{kind}, {options_as_text(way)} of {digest}"
             made = evaluate(
                 cell.dataset, solver, label, samples=samples, chunk=len(cell.dataset), store=store, warm_up=False
@@ -156,8 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in asked.models:
             path, model = path_of(name), load(name, device)
             problem = get_problem(model.problem.name)
-            sizes = [tuple(map(int, text.split("x"))) for text in asked.sizes.split(",")] if asked.sizes else ()
-            wanted = [s for s in sizes if len(s) == len(problem.size_names)] or SIZES.get(problem.name, ())
+            wanted = sizes_of(asked.sizes, problem) or SIZES.get(problem.name, ())
             for size in wanted:
                 for kind in asked.kinds.split(","):
                     cells = cells_of(problem, [size], asked.count)

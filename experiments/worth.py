@@ -5,9 +5,10 @@
 For every standard test set, with every given model of its problem:
 
 - *model*: so many samples of the network, of 20 passes each, nothing else;
+- *merged model*: the same, the better parts of all decodes put together (`merge`);
 - *model + search*: the same with local search to a local optimum inside the chain, as the model's card advises;
 - *starts + search*: the same local search from starts that dual prices guide, as many as fit into the seconds of
-  *model + search*, on the same device;
+  *model + search*, on the same device, the best of them merged as decodes are;
 - *search*: the classical solver `search` in the same seconds, on a CPU of the same machine.
 
 Gaps are in %, to the references of the sets, with 95 % confidence intervals over instances; seconds are those of the
@@ -29,9 +30,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from experiments.markdown import between_marks, percent, table
+from experiments.markdown import between_marks, gap_in_row, table
 from experiments.ways import STEPS, TO_A_LOCAL_OPTIMUM
-from icdc.diffusion.sampler import SamplingOptions
+from icdc.diffusion.sampler import MOST_DECODES, SamplingOptions
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.dataset import Dataset
@@ -67,10 +68,12 @@ GOALS: dict[str, tuple[float, float]] = {
     "pmsp-100x10": (0.3, 0.05), "pmsp-200x10": (0.4, 0.08),
 }  # fmt: skip
 """Test sets, and the gaps that were aimed at: the model alone, and with search."""
-MODEL, BOTH, STARTS, SEARCH = WAYS = "model", "model + search", "starts + search", "search"
+MODEL, MERGED, BOTH, STARTS, SEARCH = WAYS = "model", "merged model", "model + search", "starts + search", "search"
 TRIAL = 8
 """Starts by which is found how many fit into the time."""
-MOST_CELLS = {"cpu": 2**26, "cuda": 2**30}
+MERGED_STARTS = 64
+"""Starts whose better parts are put together, the best ones."""
+MOST_CELLS = {"cpu": 2**28, "cuda": 2**30}
 """Entries of all matrices of starts that are decoded at once, at most."""
 COLUMNS = (
     "model", "set", "row", "samples", "instances", "gap", "gap_low", "gap_high", "goal", "seconds", "device", "options",
@@ -111,11 +114,13 @@ class PricedStarts(Solver):
         return Found(choice, time.perf_counter() - began)
 
     def _best(self, problem: Problem, instances: Instances, count: int) -> np.ndarray:
-        """Return the best of so many starts of every instance, (batch, rows)."""
+        """Return the best of so many starts of every instance, with the better parts of others, (batch, rows)."""
         starts = problem.construct(instances, count).choice
         found = problem.improve(instances, starts, self.improve_rounds)
-        which = problem.cost(instances, found).argmin(1)
-        return found[torch.arange(len(which), device=which.device), which].cpu().numpy()
+        order = problem.cost(instances, found).argsort(dim=1, stable=True)[:, :MERGED_STARTS, None]
+        best = found.gather(1, order.expand(-1, -1, found.shape[2]))
+        merged = problem.merge(instances, best[:, :1], best[:, None, 1:])
+        return problem.improve(instances, merged, self.improve_rounds)[:, 0].cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -134,15 +139,15 @@ class Judging:
         """Return the rows of a test set, as many as are done in time; equal seconds need those of the model first."""
         dataset = standard_set(name) if self.count is None else standard_set(name).first(self.count)
         network = {"model": self.model, "device": self.device, "steps": STEPS}
-        alone = make_solver("network", **network)
-        both = make_solver("network", **network, improve_rounds=TO_A_LOCAL_OPTIMUM)
-        assert isinstance(alone, DiffusionSolver)
-        assert isinstance(both, DiffusionSolver)
-        words = {MODEL: self._words(alone, dataset), BOTH: self._words(both, dataset)}
+        by_network = {
+            MODEL: make_solver("network", **network, merge=0),
+            MERGED: make_solver("network", **network, merge=MOST_DECODES),
+            BOTH: make_solver("network", **network, improve_rounds=TO_A_LOCAL_OPTIMUM),
+        }
+        words = {row: self._words(solver, dataset) for row, solver in by_network.items()}
         made: dict[str, Summary] = {}
         solvers: dict[str, Solver] = {
-            MODEL: alone,
-            BOTH: both,
+            **by_network,
             STARTS: PricedStarts(self.device, TO_A_LOCAL_OPTIMUM),
             SEARCH: make_solver("search"),
         }
@@ -151,14 +156,15 @@ class Judging:
                 continue
             if time.monotonic() > until:
                 break
-            limit = None if row in (MODEL, BOTH) else made[BOTH].seconds_per_instance
+            limit = None if row in by_network else made[BOTH].seconds_per_instance
             made[row] = self._summary(dataset, row, solver, limit, words.get(row, ""))
         # the classical solver runs on a CPU of the machine whose device the others have
         device = next(iter(made.values())).device if made else ""
         return [self._line(name, row, summary, device, words.get(row, "")) for row, summary in made.items()]
 
-    def _words(self, solver: DiffusionSolver, dataset: Dataset) -> str:
+    def _words(self, solver: Solver, dataset: Dataset) -> str:
         """Return how trajectories run, as far as that differs from what runs when nothing is said."""
+        assert isinstance(solver, DiffusionSolver)
         used = solver.options_for(self.model, self.model.problem.size(dataset.arrays), self.samples)
         usual = asdict(SamplingOptions())
         return " ".join(f"{name}={value}" for name, value in asdict(used).items() if value != usual[name])
@@ -173,11 +179,12 @@ class Judging:
         return summarise(found)
 
     def _line(self, name: str, row: str, summary: Summary, device: str, words: str) -> dict[str, Any]:
-        goal = dict(zip((MODEL, BOTH), GOALS.get(name, ()), strict=False)).get(row, "")
+        alone, both = GOALS.get(name, ("", ""))
+        goal = {MODEL: alone, MERGED: alone, BOTH: both}.get(row, "")
         values = {key: getattr(summary, key) for key in ("gap", "gap_low", "gap_high", "seconds")}
         return {
             "model": self.model.name, "set": name, "row": row,
-            "samples": summary.samples if row in (MODEL, BOTH) else "", "instances": summary.instances,
+            "samples": summary.samples if row in (MODEL, MERGED, BOTH) else "", "instances": summary.instances,
             **{key: None if value is None else round(value, 4) for key, value in values.items()},
             "goal": goal, "device": device, "options": words,
         }  # fmt: skip
@@ -206,25 +213,19 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     lines: dict[tuple[str, str, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         lines.setdefault((str(row["set"]), str(row["model"]), str(row["device"])), {})[str(row["row"])] = row
-    heads = ["test set", "model", "device", "instances", "alone", "goal", "with search", "goal", "starts + search",
-             "search", "seconds"]  # fmt: skip
+    heads = ["test set", "model", "device", "instances", "alone", "merged", "goal", "with search", "goal",
+             "starts + search", "search", "seconds"]  # fmt: skip
     body = []
     for (name, model, device), found in lines.items():
-        some = next(iter(found.values()))
-        cells = [name, f"`{model}`", device.removeprefix("NVIDIA "), str(some["instances"])]
-        for row in (MODEL, BOTH):
-            cells += [_gap(found.get(row)), str(found[row]["goal"]) if row in found else ""]
-        cells += [_gap(found.get(STARTS)), _gap(found.get(SEARCH))]
-        seconds = [f"{float(found[row]['seconds']):.3g}" for row in (MODEL, BOTH) if row in found]
+        counts = {str(row["instances"]): None for row in found.values()}
+        cells = [name, f"`{model}`", device.removeprefix("NVIDIA "), " / ".join(counts)]
+        goal = {row: str(found[row]["goal"]) for row in (MODEL, MERGED, BOTH) if row in found}
+        gap = {row: gap_in_row(found.get(row)) for row in WAYS}
+        cells += [gap[MODEL], gap[MERGED], goal.get(MODEL, goal.get(MERGED, ""))]
+        cells += [gap[BOTH], goal.get(BOTH, ""), gap[STARTS], gap[SEARCH]]
+        seconds = [f"{float(found[row]['seconds']):.3g}" if row in found else "–" for row in (MODEL, MERGED, BOTH)]
         body.append([*cells, " / ".join(seconds)])
     return table(heads, body)
-
-
-def _gap(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["gap"] in (None, ""):
-        return "–"
-    low, high = (float(row[key]) for key in ("gap_low", "gap_high"))
-    return f"{percent(float(row['gap']))} ({percent(low)}–{percent(high)})"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -493,6 +493,70 @@ class ReadsItsSearch(Pmsp):
         return super().improve(instances, choice, rounds) if bool(self.cost(instances, choice).any()) else choice
 
 
+class Merges(Pmsp):
+    """Merging that changes the last solution of every instance as `spoilt` says."""
+
+    def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+        found = super().merge(instances, choice, others)
+        return torch.cat([found[:, :-1], self.spoilt(instances, found[:, -1:], others[:, -1:])], 1)
+
+    def spoilt(self, instances: Instances, found: Tensor, others: Tensor) -> Tensor:
+        return found
+
+
+class MergesIntoTheWorst(Merges):
+    """Takes over all of the worst of the others, whatever it costs."""
+
+    def spoilt(self, instances: Instances, found: Tensor, others: Tensor) -> Tensor:
+        worst = self.cost(instances, others[:, 0]).argmax(1)[:, None, None, None].expand(-1, 1, 1, found.shape[2])
+        return others.gather(2, worst)[:, :, 0]
+
+
+class MergesMore(Merges):
+    """Goes on with a search of its own."""
+
+    def spoilt(self, instances: Instances, found: Tensor, others: Tensor) -> Tensor:
+        return self.improve(instances, found, 100)
+
+
+class MergesTheBatch(Merges):
+    """Takes what was found for the last instance of the batch into account."""
+
+    def spoilt(self, instances: Instances, found: Tensor, others: Tensor) -> Tensor:
+        return found if len(found) > 1 else others[:, :, 0]
+
+
+class MoodyMerging(Merges):
+    """Comes to something else every time."""
+
+    times_asked = 0
+
+    def spoilt(self, instances: Instances, found: Tensor, others: Tensor) -> Tensor:
+        MoodyMerging.times_asked += 1
+        return found if self.times_asked % 2 else torch.where((found == others[:, :, 0]).all(), found, others[:, :, 0])
+
+
+class MergesInPlace(Pmsp):
+    """Writes what it takes over into what it was given."""
+
+    def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+        return choice.copy_(super().merge(instances, choice, others))
+
+
+class MergesOutOfShape(Merges):
+    """Returns one solution too many."""
+
+    def spoilt(self, instances: Instances, found: Tensor, others: Tensor) -> Tensor:
+        return found.repeat(1, 2, 1)
+
+
+class ReadsWhatItMerges(Pmsp):
+    """Looks whether there is anything to merge."""
+
+    def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+        return choice if bool((others == choice[:, :, None]).all()) else super().merge(instances, choice, others)
+
+
 class LeavesOutTheBest(Pmsp):
     """Permits every job only the machine where it takes longest."""
 
@@ -563,6 +627,13 @@ class MeasuresStandIns(Pmsp):
         (Moody(), "improve makes", "the second time"),
         (ForgetsTheMask(), "improve makes", "which feasible refuses"),
         (StaysOnItsTour(), "improve makes", "one change from"),
+        (MergesIntoTheWorst(), "merge makes", ", from cost "),
+        (MergesMore(), "merge makes", "neither the choice nor any of its others"),
+        (MergesTheBatch(), "merge makes", "alone than in a batch"),
+        (MoodyMerging(), "merge makes", "the second time"),
+        (MergesInPlace(), "merge makes", "it changes the solutions that it is given"),
+        (MergesOutOfShape(), "merge makes", "not int64 of"),
+        (ReadsWhatItMerges(), "no value is read", "merge reads one"),
         (WorstFirst(), "construct begins", "nothing better than a solution at random"),
         (OneStart(), "construct begins", "not int64 of (3, 4, 5)"),
         (BareStarts(), "construct begins", "not Starts"),

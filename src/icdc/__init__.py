@@ -44,6 +44,8 @@ _HOMES = {
     "Starts": "icdc.problems",
     "improve_schedules": "icdc.kernels",
     "improve_tours": "icdc.kernels",
+    "merge_schedules": "icdc.kernels",
+    "merge_tours": "icdc.kernels",
     "picked": "icdc.problems.contract",
     "totals_by_column": "icdc.problems.contract",
     "checked_matrix": "icdc.problems.matrices",
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from .conformance import assert_conforms
     from .errors import InputError, UsageError
     from .io import ReadOptions, read_instances
-    from .kernels import improve_schedules, improve_tours
+    from .kernels import improve_schedules, improve_tours, merge_schedules, merge_tours
     from .models.diffusion import Model, load
     from .problems import (
         Atsp,
@@ -122,6 +124,8 @@ __all__ = [
     "improve_tours",
     "load",
     "make_solver",
+    "merge_schedules",
+    "merge_tours",
     "picked",
     "read_instances",
     "solve",

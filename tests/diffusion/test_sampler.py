@@ -9,7 +9,17 @@ import torch
 from torch import Tensor
 
 from icdc.diffusion.process import Diffusion, DiffusionConfig, strided_times
-from icdc.diffusion.sampler import Generated, Predict, SamplingOptions, Step, best_of, generate, refine
+from icdc.diffusion.sampler import (
+    Generated,
+    Ordering,
+    Predict,
+    Reverse,
+    SamplingOptions,
+    Step,
+    best_of,
+    generate,
+    refine,
+)
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
@@ -518,6 +528,8 @@ def test_best_of_takes_the_first_of_equals() -> None:
         ({"reverse_temperature": -0.5}, "reverse temperature must not be negative"),
         ({"improve_rounds": -1}, "improve_rounds must not be negative"),
         ({"improve_best": 0}, "improve_best must be at least 1, got 0"),
+        ({"merge": -1}, "merge must not be negative, got -1"),
+        ({"merge": 1, "keep": "last"}, 'merging needs keep "chain"'),
         ({"begin": "nowhere"}, "unknown begin 'nowhere'; choose noise, starts"),
         ({"reverse": "backward"}, "unknown reverse 'backward'"),
         ({"order": "random"}, "unknown order 'random'"),
@@ -629,6 +641,119 @@ def test_search_makes_chains_better_and_keeps_them_apart(problem: Problem, size:
     assert torch.equal(run([4, 1], 3, 20), searched[[4, 1]][:, :3])
 
 
+@pytest.mark.parametrize("search", [{}, {"improve_rounds": 1, "improve_best": 3}])
+@pytest.mark.parametrize("reverse", ["fresh", "best", "posterior", "independent"])
+@pytest.mark.parametrize(("problem", "size"), SEARCHES)
+def test_decodes_hand_their_better_parts_over(
+    problem: Problem, size: tuple[int, ...], reverse: Reverse, search: dict[str, int]
+) -> None:
+    """The best so far takes them from the best decodes of the pass, or from what search made of those."""
+    batch = instances(problem, 3, size)
+    task, few = Task(problem, batch), 3
+    options = SamplingOptions(4, reverse, decodes=6, temperature=4.0, merge=few, **search)  # type: ignore[arg-type]
+    found: list[tuple[Tensor, Tensor, Tensor]] = []  # what was merged, with which others, and the outcome
+
+    class Watched(Task):
+        def merge(self, choice: Tensor, cost: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+            assert torch.equal(self.cost(choice).flatten(), cost)
+            made = super().merge(choice, cost, others)
+            found.append((choice, others, made[0]))
+            return made
+
+    steps: list[Step] = []
+    made = generate(
+        toy(batch, 4), Watched(problem, batch), DIFFUSION, Noise(keys([0, 1, 2], 4)), options, callback=steps.append
+    )  # fmt: skip
+    assert len(found) == len(steps) == 4
+    best: Tensor | None = None
+    helped = False
+    for step, (basis, others, merged) in zip(steps, found, strict=True):
+        assert step.decoded is not None
+        assert step.choice is not None
+        assert step.carried is not None
+        assert others.shape == (12, few, task.rows)
+        cost = task.cost(others.flatten(0, 1)).view(12, few)
+        if not search:  # the best of six, from the best on
+            assert (cost.diff(dim=1) >= 0).all()
+            assert torch.equal(others[:, 0], step.decoded)
+        before = cost.amin(1) if best is None else torch.minimum(best, cost.amin(1))
+        assert torch.equal(task.cost(basis).flatten(), before)
+        # a step's local search has the last word
+        assert torch.equal(step.carried, improved(problem, batch, merged, 1) if search else merged)
+        assert torch.equal(step.choice, step.carried)
+        best = task.cost(step.carried).flatten()
+        helped |= bool((task.cost(merged).flatten() < before).any())
+    assert helped
+    assert torch.equal(made.cost.flatten(), best)
+    assert torch.equal(problem.cost(batch, made.last_choice), made.last_cost)
+
+
+@pytest.mark.parametrize(("problem", "size"), SEARCHES)
+def test_merging_more_than_there_is(problem: Problem, size: tuple[int, ...]) -> None:
+    """More to merge than decodes, and one decode; chains are better than without, and each is on its own."""
+    batch = instances(problem, 6, size)
+
+    def run(chosen: list[int], samples: int, merge: int, decodes: int = 5) -> Tensor:
+        part = some(batch, chosen)
+        options = SamplingOptions(4, temperature=3.0, decodes=decodes, merge=merge)
+        made = generate(toy(part, samples), Task(problem, part), DIFFUSION, Noise(keys(chosen, samples)), options)
+        assert torch.equal(problem.cost(part, made.choice), made.cost)
+        return made.choice
+
+    everyone = list(range(6))
+    plain, merged = run(everyone, 5, 0), run(everyone, 5, 9)
+    assert problem.cost(batch, merged).double().mean() < problem.cost(batch, plain).double().mean()
+    assert torch.equal(run([4, 1], 3, 9), merged[[4, 1]][:, :3])
+    assert torch.equal(run(everyone, 2, 9, decodes=1), run(everyone, 5, 1, decodes=1)[:, :2])
+
+
+def test_merging_that_makes_it_worse_changes_nothing() -> None:
+    """Nor does a problem that knows no parts."""
+
+    class Worse(Atsp):
+        def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+            return others[:, :, 0]
+
+    batch = {"distances": torch.tensor([[[0, 1, 5], [5, 0, 1], [1, 5, 0]]])}
+    good, bad = torch.tensor([[1, 2, 0]]), torch.tensor([[2, 0, 1]])
+    choice, cost = Task(Worse(), batch).merge(good, torch.tensor([3]), bad[:, None])
+    assert (choice.tolist(), cost.tolist()) == ([[1, 2, 0]], [3])
+    choice, cost = Task(Worse(), batch).merge(bad, torch.tensor([15]), good[:, None])
+    assert (choice.tolist(), cost.tolist()) == ([[1, 2, 0]], [3])
+    for problem in (Told(), Untold()):
+        batch = instances(problem, 2, (7, 3)[: len(problem.size_names)])
+        shape = problem.shape(problem.size(batch))
+        choice = torch.stack([torch.arange(shape[0]).roll(-1) % shape[1]] * 2)[:, None]
+        assert torch.equal(problem.merge(batch, choice, choice[:, :, None].roll(1, -1)), choice)
+
+
+@pytest.mark.parametrize("decodes", [1, 3])
+@pytest.mark.parametrize(("problem", "size", "other"), [(ATSP, (7,), "confidence"), (PMSP, (8, 3), "loads")])
+def test_some_trajectories_decide_in_another_order(
+    problem: Problem, size: tuple[int, ...], other: Ordering, decodes: int
+) -> None:
+    """As their keys fall, for good, whatever else is in the batch; those by the rule are as if all were."""
+    batch = instances(problem, 6, size)
+    random = keys(list(range(6)), 4)
+    by_rule = random.view(6, 4) % 2 == 0
+    assert by_rule.any()
+    assert not by_rule.all()
+
+    def run(order: Ordering, chosen: list[int], steps: int = 4) -> Generated:
+        part = some(batch, chosen)
+        options = SamplingOptions(steps, order=order, temperature=2.0, decodes=decodes)
+        return generate(toy(part, 4), Task(problem, part), DIFFUSION, Noise(keys(chosen, 4)), options)
+
+    everyone = list(range(6))
+    mixed, plain = run("mixed", everyone), run("rule", everyone)
+    assert torch.equal(mixed.choice[by_rule], plain.choice[by_rule])
+    assert not torch.equal(mixed.choice[~by_rule], plain.choice[~by_rule])
+    assert torch.equal(run("mixed", [4, 1]).choice, mixed.choice[[4, 1]])
+    if decodes == 1:  # a single greedy pass has no noise to differ by
+        mixed, others = run("mixed", everyone, 1), run(other, everyone, 1)
+        assert torch.equal(mixed.choice[~by_rule], others.choice[~by_rule])
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_refinement_searches_too(several: bool) -> None:
     """A refinement of one pass ends in a local optimum, and never makes a solution worse."""
@@ -693,7 +818,7 @@ def test_chains_with_search_are_recorded(problem: Problem, size: tuple[int, ...]
     """Nothing of a chain with search waits for the host: replayed from a CUDA graph it finds what it finds at once."""
     batch = {name: tensor.cuda() for name, tensor in instances(problem, 3, size).items()}
     predict, random = toy(batch, 4), keys([0, 1, 2], 4).cuda()
-    options = SamplingOptions(3, decodes=2, temperature=3.0, improve_rounds=20)
+    options = SamplingOptions(3, decodes=2, temperature=3.0, improve_rounds=20, merge=2)
     process = Diffusion(DiffusionConfig(8), "cuda")
 
     def run() -> Generated:

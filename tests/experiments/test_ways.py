@@ -43,12 +43,25 @@ def test_advice_replaces_that_of_its_size_and_kind_alone() -> None:
     assert [entry["options"]["temperature"] for entry in both["solving"]] == [1.0, 0.3, 0.4]
     assert [entry.get("with_search", False) for entry in both["solving"]] == [False, False, True]
     assert both["data"] == "x"
+    # advice to merge is beside that to those who do not
+    merged = ways.with_advice(both, (100,), "merged", {"temperature": 0.8, "merge": 9})
+    assert [entry["options"]["temperature"] for entry in merged["solving"]] == [1.0, 0.3, 0.4, 0.8]
+    again = ways.with_advice(merged, (100,), "merged", {"temperature": 0.9, "merge": 9})
+    assert [entry["options"]["temperature"] for entry in again["solving"]] == [1.0, 0.3, 0.4, 0.9]
+    plain = ways.with_advice(again, (100,), "alone", {"temperature": 0.2})
+    assert [entry["options"]["temperature"] for entry in plain["solving"]] == [1.0, 0.4, 0.9, 0.2]
+    searched = ways.with_advice(plain, (100,), "with search", {"temperature": 0.6, "merge": 9})
+    assert [entry["options"]["temperature"] for entry in searched["solving"]] == [1.0, 0.4, 0.9, 0.2, 0.6]
 
 
 def test_the_command_writes_the_card_and_measures_nothing_twice(
     save: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    some = {"alone": [{"temperature": 0.5}, {"temperature": 50.0}], "with search": [{"begin": "noise"}]}
+    some = {
+        "alone": [{"temperature": 0.5}, {"temperature": 50.0}],
+        "merged": [{"merge": 3}],
+        "with search": [{"begin": "noise"}],
+    }
     monkeypatch.setattr(ways, "WAYS", {"makespan": some})
     monkeypatch.setattr(Pmsp, "families", {name: Pmsp.families[name] for name in ("paper", "job-correlated")})
     model = save(tmp_path / "m.safetensors", "pmsp", [[6, 3]])
@@ -62,7 +75,8 @@ def test_the_command_writes_the_card_and_measures_nothing_twice(
     means = np.minimum([line["excess"] for line in cells], ways.MOST_EXCESS).mean(0)
     found = card_of(model)["solving"]
     assert found[0]["options"] == some["alone"][int(means.argmin())]
-    assert found[1] == {"size": [6, 3], "samples": 1, "options": {"begin": "noise"}, "with_search": True}
+    assert found[1] == {"size": [6, 3], "samples": 1, "options": {"merge": 3}}
+    assert found[2] == {"size": [6, 3], "samples": 1, "options": {"begin": "noise"}, "with_search": True}
     assert digest_of(model) == digest
     stored = (tmp_path / "s.jsonl").read_bytes()
     assert ways.main(asked) == 0

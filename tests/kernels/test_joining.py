@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import join_candidates, join_tours, only_plain, spread_scores
+from icdc.kernels import follow_candidates, follow_tours, join_candidates, join_tours, only_plain, spread_scores
 from icdc.search import compiled
 
 
@@ -47,6 +47,83 @@ def test_tours_are_joined_greedily(size: int, each: int) -> None:
     with only_plain():
         assert torch.equal(join_candidates(scores, index, excess), found)
     assert found.tolist() == [by_hand(scores[p], index[p // 4], excess[p // 4]) for p in range(12)]
+
+
+def followed_by_hand(scores: Tensor, index: Tensor, excess: Tensor, first: int) -> list[int]:
+    """One tour: on to the best candidate not yet visited, else to the city that gives away least."""
+    size = len(scores)
+    following, city = [-1] * size, first
+    for _ in range(size - 1):
+        left = [j for j in range(size) if j != city and j != first and j not in following]
+        candidates = {
+            int(j): float(score) for j, score in zip(index[city], scores[city], strict=True) if int(j) in left
+        }
+        best = {j: -candidates[j] for j in sorted(candidates)} or {j: float(excess[city, j]) for j in left}
+        following[city] = min(best, key=lambda j: best[j])
+        city = following[city]
+    following[city] = first
+    return following
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize(("size", "each"), [(1, 1), (2, 1), (3, 1), (5, 2), (8, 3), (9, 9), (30, 2)])
+def test_tours_are_followed_along_candidates(size: int, each: int, levels: int) -> None:
+    """From any city; compiled loops and plain operations agree where many steps are equal, too."""
+    scores, index, excess = drawn(3, 4, size, each, levels)
+    first = torch.arange(12) % size
+    found = follow_candidates(scores, index, excess, first)
+    assert found.dtype == torch.int64
+    with only_plain():
+        assert torch.equal(follow_candidates(scores, index, excess, first), found)
+    with compiled.plain():
+        assert torch.equal(follow_candidates(scores[:4], index[:1], excess[:1], first[:4]), found[:4])
+    expected = [followed_by_hand(scores[p], index[p // 4], excess[p // 4], int(first[p])) for p in range(12)]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("levels", [0, 2])
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 30])
+def test_tours_are_followed_through_all_cities(size: int, levels: int, kind: torch.dtype) -> None:
+    """As along candidates that all cities are; compiled loops and plain operations agree, on equal steps, too."""
+    scores, index, excess = drawn(3, 4, size, size, levels)
+    first = torch.arange(12) % size
+    found = follow_tours(scores.to(kind), first)
+    with only_plain():
+        assert torch.equal(follow_tours(scores.to(kind), first), found)
+    with compiled.plain():
+        assert torch.equal(follow_tours(scores[:4].to(kind), first[:4]), found[:4])
+    assert found.tolist() == [
+        followed_by_hand(scores[p], index[p // 4], excess[p // 4], int(first[p])) for p in range(12)
+    ]
+
+
+def test_loops_do_not_run_as_written_while_the_compiler_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain operations are faster then; the thread that compiles them calls them all the same."""
+    from icdc.kernels import choosing
+
+    if not compiled.available():
+        pytest.skip("needs numba")
+    host = torch.device("cpu")
+    assert choosing.compiled_runs_fast_on(host)
+    with only_plain():
+        assert not choosing.compiled_runs_fast_on(host)
+    monkeypatch.setattr(compiled, "compiling", lambda word=None: True)
+    assert choosing.compiled_runs_on(host)
+    assert not choosing.compiled_runs_fast_on(host)
+    monkeypatch.setattr(compiled._here, "compiles", True, raising=False)
+    assert choosing.compiled_runs_fast_on(host)
+
+
+def test_a_city_among_its_own_candidates_is_never_gone_on_to() -> None:
+    """However good its score: that is how a candidate is left out."""
+    scores, index, excess = drawn(1, 2, 6, 3)
+    index[:, :, 0], scores[:, :, 0] = torch.arange(6), 99.0
+    first = torch.zeros(2, dtype=torch.long)
+    found = follow_candidates(scores, index, excess, first)
+    with only_plain():
+        assert torch.equal(follow_candidates(scores, index, excess, first), found)
+    assert (found != torch.arange(6)).all()
 
 
 @pytest.mark.parametrize("each", [1, 3])

@@ -4,16 +4,17 @@ import itertools
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from icdc import kernels
 from icdc.kernels import choosing, compiled_descent, schedule_descent
-from icdc.search import compiled
+from icdc.kernels.prices import schedule_prices
+from tests.kernels.ways import needs_numba
 
 SIZES = [(1, 1), (1, 3), (2, 2), (5, 3), (9, 4), (14, 3), (40, 12)]
-needs_numba = pytest.mark.skipif(not compiled.available(), reason="needs numba")
 
 
 def draw(rows: int, columns: int, highest: int = 30, batch: int = 3, samples: int = 4) -> tuple[Tensor, Tensor]:
@@ -55,12 +56,43 @@ def is_local_optimum(times: Tensor, choice: Tensor, allowed: Tensor | None = Non
     return True
 
 
-@pytest.fixture(params=["plain", pytest.param("compiled", marks=needs_numba)])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each implementation that a CPU has."""
-    monkeypatch.setattr(choosing, "_only_plain", request.param == "plain")
-    monkeypatch.setattr(choosing, "INSTALLED", False)
-    return str(request.param)
+def by_hand(times: Tensor, choice: list[int], allowed: Tensor | None = None) -> list[int]:
+    """Make one change as it is described, looked for among all of them by adding up loads."""
+    matrix, rows, columns = times.tolist(), *times.shape
+    may = [[True] * columns for _ in range(rows)] if allowed is None else allowed.tolist()
+    given = schedule_descent.given_away(times[None], None if allowed is None else allowed[None])[0].tolist()
+    before = loads(matrix, choice)
+    top = max(before)
+    Key = tuple[int, int, float, int, int, int]
+    found: list[tuple[Key, list[int]]] = []
+
+    def look_at(kind: int, machine: int, steps: list[tuple[int, int]], number: int) -> None:
+        """Note a change, rows and where they go; kinds come one after the other, number breaks ties of one row."""
+        after = list(choice)
+        for row, column in steps:
+            after[row] = column
+        touched, now = {choice[row] for row, _ in steps} | {column for _, column in steps}, loads(matrix, after)
+        if all(now[column] < top for column in touched) and all(may[row][column] for row, column in steps):
+            more = [given[row][column] - given[row][choice[row]] for row, column in steps]
+            value = more[0] if len(more) == 1 else more[0] + more[1]
+            if kind < 3 or value < 0:
+                found.append(((kind, machine, value, len(steps), steps[0][0], number), after))
+
+    for row in range(rows):
+        full = before[choice[row]] == top
+        if not full and given[row][choice[row]] <= 0:
+            continue
+        kind, machine = (1, choice[row]) if full else (3, 0)
+        for column in range(columns):
+            if column != choice[row]:
+                look_at(kind, machine, [(row, column)], column)
+        for other in range(rows):
+            if choice[other] != choice[row]:
+                look_at(kind, machine, [(row, choice[other]), (other, choice[row])], other)
+                if full:
+                    for third in set(range(columns)) - {choice[row], choice[other]}:
+                        look_at(2, machine, [(row, choice[other]), (other, third)], other * columns + third)
+    return min(found)[1] if found else choice
 
 
 @pytest.mark.usefixtures("way")
@@ -94,6 +126,75 @@ def test_as_many_changes_as_rounds() -> None:
         previous = found
     assert torch.equal(choice, before)
     assert (previous != choice).any()
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("rows", "columns"), SIZES)
+@pytest.mark.parametrize("highest", [4, 30])
+def test_every_change_is_the_one_that_gives_away_least(rows: int, columns: int, highest: int) -> None:
+    """As by hand, change after change, all kinds of them, with ties and with forbidden pairs."""
+    times, choice = draw(rows, columns, highest, batch=1, samples=2 if rows > 20 else 4)
+    for allowed in (None, torch.rand(times.shape, generator=torch.Generator().manual_seed(1)) < 0.8):
+        mask = None if allowed is None else allowed[0]
+        for sample in range(choice.shape[1]):
+            expected = choice[0, sample].tolist()
+            for _ in range(40):
+                found = kernels.improve_schedules(times, torch.tensor([[expected]]), 1, allowed)
+                expected = by_hand(times[0], expected, mask)
+                assert found.tolist() == [[expected]]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_row_passes_on_where_nothing_else_helps() -> None:
+    """Row 0 fits nowhere, and nobody fits where it was; row 1 makes place for it and goes to the third machine."""
+    times = torch.tensor([[[9, 4, 9], [9, 5, 7], [9, 9, 1]]])
+    assert kernels.improve_schedules(times, torch.tensor([[[0, 1, 2]]]), 1).tolist() == [[[1, 2, 2]]]
+
+
+@pytest.mark.usefixtures("way")
+def test_room_is_gathered_where_nothing_is_relieved() -> None:
+    """Rows 1 and 2 are on the wrong machines; when they have changed places, row 0 can be moved."""
+    times = torch.tensor([[[10, 8, 99], [99, 6, 2], [99, 1, 9]]])
+    one = kernels.improve_schedules(times, torch.tensor([[[0, 1, 2]]]), 1)
+    assert one.tolist() == [[[0, 2, 1]]]
+    assert kernels.improve_schedules(times, one, 1).tolist() == [[[1, 2, 1]]]
+
+
+@needs_numba
+def test_the_best_exchange_may_be_of_rows_that_give_away_less_each() -> None:
+    """Rows 1 and 2 are found first and gain 3 together, more than rows 3 and 4 give away each; these gain 4."""
+    choice, away = np.arange(5), np.array([0.0, 1.5, 1.5, 2.0, 2.0])
+    given = np.full((5, 5), 9.0)
+    for row, own in enumerate(away):
+        given[row, row] = own
+    for row, other in ((1, 2), (2, 1), (3, 4), (4, 3)):
+        given[row, other] = 0.0
+    times, load = np.ones((5, 5), dtype=np.int64), np.array([100, 10, 10, 10, 10])
+    nowhere = np.full(5, np.inf), np.zeros(5, dtype=np.int64)
+    found = compiled_descent._best_gathering(times, given, choice, load, load - 1, away, 100, *nowhere)
+    assert found == (3, 4, 4, 3)
+
+
+def test_what_is_given_away() -> None:
+    """Times at prices beyond the least of their row, the same whatever else is priced with an instance."""
+    times, _ = draw(50, 7, highest=100, batch=16)
+    given, priced = schedule_descent.given_away(times), schedule_prices(times, rounds=schedule_descent.PRICE_ROUNDS)
+    at_prices = times * priced.prices[:, None]
+    assert torch.allclose(given, at_prices - at_prices.amin(2, keepdim=True), atol=100 * schedule_descent.PRICE_UNIT)
+    assert (given.amin(2) == 0).all()
+    for start, count in itertools.product(range(13), (1, 2, 3)):
+        part = slice(start, start + count)
+        assert torch.equal(schedule_descent.given_away(times[part]), given[part])
+    free = torch.zeros(1, 2, 3, dtype=torch.int64)
+    assert schedule_descent.given_away(free).tolist() == [[[0.0] * 3] * 2]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_row_without_a_permitted_column_stays() -> None:
+    """And all others are improved as if it were not there."""
+    times = torch.tensor([[[5, 5, 5], [9, 9, 2], [9, 1, 9]]])
+    allowed = torch.tensor([[[False] * 3, [True] * 3, [True] * 3]])
+    assert kernels.improve_schedules(times, torch.tensor([[[0, 0, 0]]]), 10, allowed).tolist() == [[[0, 2, 1]]]
 
 
 @pytest.mark.usefixtures("way")
@@ -148,7 +249,7 @@ def test_every_dtype(kind: torch.dtype) -> None:
 
 def test_what_rounding_makes_worse_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should a search return longer schedules of reals, the given ones are returned."""
-    monkeypatch.setattr(schedule_descent, "_improve", lambda target, choice, own, load, rounds: choice * 0)
+    monkeypatch.setattr(schedule_descent, "_improve", lambda target, given, choice, own, load, rounds: choice * 0)
     times = torch.tensor([[[1.0, 2.0], [1.5, 1.0]]])
     with kernels.only_plain():
         found = kernels.improve_schedules(times, torch.tensor([[[0, 1], [1, 1]]]), 5)
@@ -175,18 +276,24 @@ def test_compiled_loops_give_the_plain_schedules(
             assert torch.equal(found, kernels.improve_schedules(times, choice, rounds, allowed))
 
 
-def test_rows_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few at a time, and also those of no fullest machine, as on a GPU, which is never asked how many are."""
+def test_rows_are_looked_at_in_blocks() -> None:
+    """However few at a time, and also those that are not meant, as on a GPU, which is never asked how many are."""
     times, choice = draw(9, 4)
-    flat = choice.flatten(0, 1)
+    flat, wide = choice.flatten(0, 1), times.repeat_interleave(4, 0)
     with kernels.only_plain():
         load = kernels.column_totals(times, choice).flatten(0, 1)
-        own = times.repeat_interleave(4, 0).gather(2, flat[:, :, None]).squeeze(2)
-        state = schedule_descent._Schedules(times.repeat_interleave(4, 0), flat, own, load)
+        own = wide.gather(2, flat[:, :, None]).squeeze(2)
+        given = schedule_descent.given_away(wide)
+        state = schedule_descent._Schedules(wide, given, flat, own, load)
         top = load.amax(1, keepdim=True)
-        for full in (load.gather(1, flat) == top, torch.ones_like(flat, dtype=torch.bool)):
-            wide, narrow = (schedule_descent._best_swaps(state, top, full, room) for room in (10**6, 1))
-            assert all(torch.equal(a, b) for a, b in zip(wide, narrow, strict=True))
+        rest, more = load.gather(1, flat) - own, given - given.gather(2, flat[:, :, None])
+        options = schedule_descent._Options(top, more, rest, more.amin(2), more.argmin(2))
+        for rows, passing_on in itertools.product((load.gather(1, flat) == top, flat >= 0), (False, True)):
+            at_once, one_by_one = (
+                schedule_descent._best_partners(state, options, rows, room, passing_on) for room in (10**6, 1)
+            )
+            assert all(torch.equal(a, b) for a, b in zip(at_once, one_by_one, strict=True))
+            assert bool((at_once[0] < torch.inf).any())
 
 
 def test_nothing_to_improve() -> None:

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import choosing, tour_descent
-from icdc.search import compiled
+from icdc.kernels import tour_descent
+from tests.kernels.ways import needs_numba
 
 SIZES = [1, 2, 3, 4, 5, 8, 13]
-needs_numba = pytest.mark.skipif(not compiled.available(), reason="needs numba")
 
 
 def draw(size: int, highest: int = 50, batch: int = 3, samples: int = 4) -> tuple[Tensor, Tensor]:
@@ -57,14 +56,6 @@ def is_local_optimum(distances: Tensor, successor: Tensor, allowed: Tensor | Non
         if permitted(tour) and total(tour) < total(order):
             return False
     return True
-
-
-@pytest.fixture(params=["plain", pytest.param("compiled", marks=needs_numba)])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each implementation that a CPU has."""
-    monkeypatch.setattr(choosing, "_only_plain", request.param == "plain")
-    monkeypatch.setattr(choosing, "INSTALLED", False)
-    return str(request.param)
 
 
 @pytest.mark.usefixtures("way")

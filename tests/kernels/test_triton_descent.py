@@ -8,15 +8,9 @@ from torch import Tensor
 
 from icdc import kernels
 from icdc.kernels import choosing, compiled_descent, schedule_descent, tour_descent
+from tests.kernels.ways import DEVICE, NEEDS_TRITON
 
-DEVICE = "cuda" if torch.cuda.is_available() and not choosing.INTERPRETED else "cpu"
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(
-        not choosing.triton_runs_on(torch.device(DEVICE)), reason="needs a GPU, or triton with TRITON_INTERPRET=1"
-    ),
-]
+pytestmark = NEEDS_TRITON
 # the interpreter takes seconds for what a GPU does at once
 SAMPLES = 1 if choosing.INTERPRETED else 20
 SCHEDULES = (

@@ -1,20 +1,14 @@
-"""Tours joined from candidates by one program each: those of plain operations, ties included."""
+"""Tours joined from candidates, or followed along them, by one program each: those of plain operations, ties too."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from icdc.kernels import choosing, join_candidates, only_plain
+from icdc.kernels import choosing, follow_candidates, join_candidates, only_plain
 from icdc.kernels.solutions import least_score
+from tests.kernels.ways import DEVICE, NEEDS_TRITON
 
-DEVICE = "cuda" if torch.cuda.is_available() and not choosing.INTERPRETED else "cpu"
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(
-        not choosing.triton_runs_on(torch.device(DEVICE)), reason="needs a GPU, or triton with TRITON_INTERPRET=1"
-    ),
-]
+pytestmark = NEEDS_TRITON
 # the interpreter takes seconds for what a GPU does at once
 SIZES = [(1, 1), (2, 1), (3, 1), (5, 2), (9, 9), (13, 3)]
 SIZES += [] if choosing.INTERPRETED else [(64, 8), (100, 16), (257, 5), (1000, 16)]
@@ -43,16 +37,36 @@ def test_tours_are_those_of_plain_operations(size: int, each: int, levels: int) 
         assert torch.equal(found, join_candidates(scores, index, excess))
 
 
-def test_a_gpu_joins_by_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize(("size", "each"), SIZES)
+def test_followed_tours_are_those_of_plain_operations(size: int, each: int, levels: int) -> None:
+    """From any city, and with cities among their own candidates, however good they are."""
+    from icdc.kernels import triton_joining
+
+    scores, index, excess = drawn(size, each, levels)
+    first = torch.arange(6, device=DEVICE) * 5 % size
+    if levels:
+        index[:, ::2, 0], scores[:, ::2, 0] = torch.arange(0, size, 2, device=DEVICE), 99.0
+    found = triton_joining.follow_candidates(scores, index, excess, least_score(scores), first)
+    assert found.dtype == torch.int64
+    with only_plain():
+        assert torch.equal(found, follow_candidates(scores, index, excess, first))
+
+
+def test_a_gpu_joins_and_follows_by_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing is compiled for a CPU, and no further than registers hold."""
     from icdc.kernels import solutions, triton_joining
 
     seen = []
     monkeypatch.setattr(solutions, "compiled_runs_on", lambda device: False)
-    monkeypatch.setattr(triton_joining, "join_candidates", lambda *given: seen.append(given) or given[0])
+    for name in ("join_candidates", "follow_candidates"):
+        monkeypatch.setattr(triton_joining, name, lambda *given: seen.append(len(given)) or given[0])
     scores, index, excess = drawn(5, 2, 0)
+    first = torch.zeros(6, dtype=torch.long, device=DEVICE)
     join_candidates(scores, index, excess)
-    assert len(seen) == 1
+    follow_candidates(scores, index, excess, first)
+    assert seen == [4, 5]
     monkeypatch.setattr(solutions, "LONGEST_JOINED", 4)
     assert torch.equal(join_candidates(scores, index, excess), join_candidates(scores, index, excess))
-    assert len(seen) == 1
+    assert follow_candidates(scores, index, excess, first).shape == (6, 5)
+    assert seen == [4, 5]

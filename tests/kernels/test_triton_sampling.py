@@ -14,15 +14,9 @@ from icdc.problems.decoding import Order, decode, random_choice
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
 from icdc.problems.task import Task
+from tests.kernels.ways import DEVICE, NEEDS_TRITON
 
-DEVICE = "cuda" if torch.cuda.is_available() and not choosing.INTERPRETED else "cpu"
-# triton's interpreter up to 3.6 reads loop bounds from arrays of one element, which numpy deprecates
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
-    pytest.mark.skipif(
-        not choosing.triton_runs_on(torch.device(DEVICE)), reason="needs a GPU, or triton with TRITON_INTERPRET=1"
-    ),
-]
+pytestmark = NEEDS_TRITON
 CYCLE, ROWS = HamiltonianCycle(), OneColumnPerRow()
 
 

@@ -15,9 +15,11 @@ import torch
 
 import icdc
 from benchmarks.families import distances_of
+from icdc.kernels import compiled_descent, compiled_joining, compiled_merging
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
+from icdc.search import compiled
 from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search, chain
 
 SMALL = ModelConfig(NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1))
@@ -69,12 +71,14 @@ def test_it_is_never_worse_than_its_classical_part(problem: Problem) -> None:
 
 @pytest.mark.usefixtures("fewer_steps")
 def test_a_seed_repeats_itself_and_the_batch_does_not_matter() -> None:
+    """Also where the network has a part in the answer."""
     problem, arrays = Pmsp(), schedules(2, 30, 8)
-    once = solver_of(problem).solve(problem, arrays, samples=2, seed=5)
-    again = solver_of(problem).solve(problem, arrays, samples=2, seed=5)
+    solver = solver_of(problem)
+    once = solver.solve(problem, arrays, samples=2, seed=5)
+    again = solver.solve(problem, arrays, samples=2, seed=5)
     assert np.array_equal(once.choice, again.choice)
     assert once.found_by == again.found_by
-    alone = solver_of(problem).solve(problem, {"durations": arrays["durations"][1:2]}, samples=2, seed=5)
+    alone = solver.solve(problem, {"durations": arrays["durations"][1:2]}, samples=2, seed=5)
     assert np.array_equal(alone.choice[0], once.choice[1])
 
 
@@ -341,3 +345,50 @@ def test_the_chain_begins_with_noise_and_searches_as_advised() -> None:
         solver = DiffusionSolver(model, device="cpu", **changes)  # type: ignore[arg-type]
         options = chain.Chain(solver, request, np.array([0]))._search.options
         assert (options.temperature, options.begin, options.improve_rounds) == expected
+
+
+def test_hopeful_proofs_get_more_turns_and_more_of_the_time() -> None:
+    """Sixteen turns of an instance instead of four, and three quarters of what is left if there are no others."""
+    assert anytime_search.proof_seconds(0, 1, slot=0.5, left=100.0) == 2.0
+    assert anytime_search.proof_seconds(1, 0, slot=0.5, left=100.0) == 8.0
+    assert anytime_search.proof_seconds(2, 3, slot=0.5, left=100.0) == 22.0
+    assert anytime_search.proof_seconds(1, 0, slot=0.5, left=4.0) == 3.0
+    assert anytime_search.proof_seconds(0, 5, slot=0.5, left=4.0) == 2.0
+    assert anytime_search.proof_seconds(4, 1, slot=0.5, left=4.0) == 2.0
+
+
+@pytest.mark.skipif(not compiled.available(), reason="needs numba")
+@pytest.mark.parametrize("problem", [Atsp(), Pmsp()])
+def test_all_that_a_chain_does_is_compiled_beside_it(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoding over all columns and along candidates, merging, local search."""
+    called: list[str] = []
+
+    def watch(module: Any, name: str) -> None:
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given: called.append(name) or real(*given))
+
+    for name in ("follow_tours", "follow_candidates", "join_candidates"):
+        watch(compiled_joining, name)
+    for module, verb in ((compiled_merging, "merge"), (compiled_descent, "improve")):
+        for what in ("tours", "schedules"):
+            watch(module, f"{verb}_{what}")
+    monkeypatch.setattr(chain, "in_background", lambda name, work: work())
+    size = (30, 4)[: len(problem.size_names)]
+    chain.compile_chain(Request(problem, problem.sample(1, size, np.random.default_rng(0))))
+    tours = ["follow_tours", "follow_candidates", "join_candidates", "merge_tours", "improve_tours"]
+    assert called == (tours if problem.structure == "tour" else ["merge_schedules", "improve_schedules"])
+
+
+def test_a_network_with_a_limit_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins at once; without a limit, or for a problem that nothing is known of, nothing is compiled ahead."""
+    begun = []
+    monkeypatch.setattr(chain, "compile_chain", lambda request: begun.append(request.problem))
+
+    class Another(Pmsp):
+        structure = None
+
+    arrays = Pmsp().sample(1, (6, 2), np.random.default_rng(0))
+    for problem, limit, expected in ((Pmsp(), None, 0), (Pmsp(), 0.2, 1), (Another(), 0.2, 1)):
+        solver = DiffusionSolver(untrained(problem), device="cpu", steps=1)
+        solver.solve(problem, arrays, samples=1, time_limit=limit)
+        assert len(begun) == expected

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 import icdc
 from icdc.diffusion.sampler import Step
@@ -34,7 +35,7 @@ def setting(name: str, size: tuple[int, ...], count: int = 5) -> tuple[Model, di
     return model, problem.sample(count, size, np.random.default_rng(2))
 
 
-@pytest.mark.parametrize("searched", [{}, {"improve_rounds": 1}])
+@pytest.mark.parametrize("searched", [{}, {"improve_rounds": 1}, {"merge": 4}])
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_answers_do_not_depend_on_chunk_or_company(
     name: str, size: tuple[int, ...], searched: dict[str, int], monkeypatch: pytest.MonkeyPatch
@@ -144,7 +145,7 @@ def test_a_pass_that_does_not_fit_is_refused_beforehand(monkeypatch: pytest.Monk
     monkeypatch.setattr("icdc.solving.fitting.time", SimpleNamespace(perf_counter=clock))
     trial = (int(320 * (1e4 / 96e3) ** 0.5), int(300 * (1e4 / 96e3) ** 0.5))
     seconds = seconds_of_a_pass(request, model, options)
-    assert seconds == pytest.approx(ended[-1] * 320 * 300 / (trial[0] * trial[1]))
+    assert seconds == pytest.approx(7.0 * 320 * 300 / (trial[0] * trial[1]))
     monkeypatch.undo()
     monkeypatch.setattr("icdc.solving.diffusion.seconds_of_a_pass", lambda *_: 61.0)
     with pytest.raises(UsageError, match="'network' needs 61 s and more for one pass over a matrix of 320 × 300 here"):
@@ -169,11 +170,11 @@ def test_few_columns_of_many_rows_are_foreseen_as_such(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(type(problem), "sample", watched)
     monkeypatch.setattr("icdc.solving.fitting.TRIAL_ENTRIES", 100)
-    ticks = iter([0.0, 7.0])
+    ticks = iter([0.0, 9.0, 9.0, 16.0])  # two trials, of which the shorter one counts
     monkeypatch.setattr("icdc.solving.fitting.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     solver = DiffusionSolver(model, device="cpu")
     seconds = seconds_of_a_pass(Request(problem, arrays), model, solver.options_for(model, (60,), 1))
-    assert tried == [(21,)]
+    assert tried == [(21,)]  # one instance for both
     assert seconds == pytest.approx(7.0 * 60 / 21)
 
 
@@ -360,6 +361,81 @@ def test_advice_for_who_keeps_the_best_is_not_for_who_keeps_the_last() -> None:
     assert (found.reverse, found.temperature, found.keep) == ("fresh", 0.3, "last")
     with pytest.raises(UsageError, match='"best" needs keep "chain"'):
         DiffusionSolver(model, keep="last", reverse="best")
+
+
+def test_advice_to_merge_is_for_who_merges() -> None:
+    """And goes before other advice; whoever keeps the last solution, or asks for no merging, gets other advice."""
+    model = setting("atsp", (5,))[0]
+    model.card = {
+        "sizes": [[5], [9]],
+        "solving": [
+            {"size": [5], "samples": 1, "options": {"temperature": 0.8, "merge": 64, "decodes": 64}},
+            {"size": [5], "samples": 1, "options": {"temperature": 0.3, "reverse": "best"}},
+            {"size": [9], "samples": 1, "options": {"temperature": 0.4}},
+            {"size": [9], "samples": 1, "options": {"temperature": 0.9, "merge": 2}, "with_search": True},
+        ],
+    }
+
+    def advice(size: int, **changes: Any) -> tuple[float, int]:
+        found = DiffusionSolver(model, **changes).options_for(model, (size,), 1)
+        return found.temperature, found.merge
+
+    assert advice(5) == (0.8, 64)
+    assert advice(5, merge=7) == (0.8, 7)
+    assert advice(5, merge=0) == (0.3, 0)
+    assert advice(5, keep="last") == (0.3, 0)
+    assert advice(9) == (0.4, 0)
+    assert advice(9, merge=3) == (0.4, 3)
+    assert advice(9, improve_rounds=1) == (0.9, 2)
+    assert advice(9, improve_rounds=1, merge=0) == (0.4, 0)
+
+
+@pytest.mark.parametrize("refine", [0, 2])
+def test_the_best_of_all_trajectories_are_merged(refine: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the end, the best as many as there is room for: better than each of them, and no other answer from chunks."""
+    model, arrays = setting("pmsp", (40, 6))
+    options: Any = {"steps": 2, "device": "cpu", "temperature": 9.0, "merge": 1, "refine": refine}
+
+    def solve(**more: Any) -> NDArray[np.float64]:
+        return DiffusionSolver(model, **options, **more).solve(model.problem, arrays, samples=12, seed=1).cost
+
+    merged = solve()
+    for chunk in (1, 3, 5):
+        assert np.array_equal(solve(chunk=chunk), merged)
+    with monkeypatch.context() as patch:
+        patch.setattr(diffusion_search, "MOST_MERGED", 1)
+        apart = solve()
+        assert np.array_equal(solve(chunk=5), apart)
+    assert (merged <= apart).all()
+    assert (merged < apart).any()
+    monkeypatch.setattr(diffusion_search, "MOST_MERGED", 3)
+    some = solve()
+    assert np.array_equal(solve(chunk=2), some)
+    assert merged.sum() <= some.sum() < apart.sum()
+
+
+def test_answers_say_whether_decodes_were_merged() -> None:
+    model, arrays = setting("pmsp", (7, 3), count=1)
+    found = {
+        by: DiffusionSolver(model, device="cpu", steps=1, **more).solve(model.problem, arrays, samples=1).found_by
+        for by, more in (
+            ("network", {}),
+            ("network + merging", {"merge": 2}),
+            ("network + search", {"merge": 2, "improve_rounds": 1}),
+        )
+    }
+    assert all(list(said) == [by] for by, said in found.items())
+
+
+def test_so_many_of_the_cheapest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the cheapest on, of equals those that came first."""
+    monkeypatch.setattr(diffusion_search, "MOST_MERGED", 3)
+    choice, cost = torch.arange(8).view(2, 4, 1), torch.tensor([[4, 2, 2, 9], [1, 8, 7, 8]])
+    best = diffusion_search._cheapest(choice, cost, None)
+    assert best[0].flatten(1).tolist() == [[1, 2, 0], [4, 6, 5]]
+    more = diffusion_search._cheapest(choice[:, :2] + 10, torch.tensor([[2, 3], [0, 7]]), best)
+    assert more[0].flatten(1).tolist() == [[1, 2, 10], [14, 4, 6]]
+    assert more[1].tolist() == [[2, 2, 2], [0, 1, 7]]
 
 
 def test_large_matrices_get_fewer_steps_unless_the_card_or_the_caller_says_otherwise() -> None:

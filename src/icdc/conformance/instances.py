@@ -215,6 +215,7 @@ class InstanceChecks:
             "log-probability": lambda: log_probability(rule, scores, choice[:, 0], mask=mask),
             "cost_changes": lambda: problem.cost_changes(instances, choice),
             "improve": lambda: problem.improve(instances, choice, 2),
+            "merge": lambda: problem.merge(instances, choice, choice[:, :, None]),
             "construct": lambda: problem.construct(instances, 2),
         }
         for name, run in parts.items():

@@ -12,6 +12,8 @@ ENOUGH = 10_000
 """Changes after which every search on a tiny instance has ended."""
 MOST_STARTS = 60
 """Solutions of an instance that are improved."""
+MOST_OTHERS = 5
+"""Solutions whose parts each of these may take over."""
 
 
 class SearchChecks(SolutionChecks):
@@ -56,6 +58,27 @@ class SearchChecks(SolutionChecks):
                 if not torch.equal(alone[0], found[i, ::2]):
                     raise Wrong(f"solutions of instance {i} come out differently alone than in a batch")
         self._local_optima(found)
+
+    def merging(self) -> None:
+        problem, starts = self.problem, self._starts()
+        shifts = range(min(MOST_OTHERS, starts.shape[1]))
+        others = torch.stack([starts.roll(1 + shift, 1) for shift in shifts], 2)
+        given = starts.clone(), others.clone()
+        found = problem.merge(self.instances_, *given)
+        self._sound(found, tuple(starts.shape))
+        self._never_worse(starts, found)
+        if not (torch.equal(given[0], starts) and torch.equal(given[1], others)):
+            raise Wrong("it changes the solutions that it is given")
+        theirs = (found == starts) | (found[:, :, None] == others).any(2)
+        if not bool(theirs.all()):
+            at = (~theirs.all(2)).nonzero()[0].tolist()
+            raise Wrong(f"{found[tuple(at)].tolist()} has columns that neither the choice nor any of its others has")
+        if not torch.equal(found, problem.merge(self.instances_, starts.clone(), others.clone())):
+            raise Wrong("the same solutions come out differently the second time")
+        for i in range(self.count):
+            alone = problem.merge(only(self.instances_, i), starts[i : i + 1, ::2], others[i : i + 1, ::2])
+            if not torch.equal(alone[0], found[i, ::2]):
+                raise Wrong(f"solutions of instance {i} come out differently alone than in a batch")
 
     def _starts(self) -> Tensor:
         """Return equally many solutions of every instance, (count, samples, rows), spread over all there are."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
-from ..kernels import Noise
+from ..kernels import Noise, fold
 from ..problems.candidates import Candidates
 from ..problems.decoding import Order, decode
 from ..problems.task import Task
@@ -25,6 +25,7 @@ Predict = Callable[[Tensor, Tensor], Tensor]
 In every module matrices have a row's candidates in the place of its columns where the network looks at no others.
 """
 
+Ordering = Literal["rule", "confidence", "loads", "mixed"]
 Reverse = Literal["fresh", "best", "posterior", "independent"]
 Keep = Literal["chain", "last"]
 Begin = Literal["noise", "starts"]
@@ -44,7 +45,9 @@ class SamplingOptions:
         does; "posterior" decodes a feasible X̂_0 first and samples q(x_s | x_t, X̂_0); "fresh" forgets x_t and
         samples q(x_s | X̂_0); "best" samples q(x_s | X̂_0) of the best X̂_0 of the trajectory so far: where one wrong
         row is dear, a decode is often worse than what it was made from, and no step should build on it.
-    order : "confidence", "rule" or, for schedules, "loads": the order of decisions in decoding (`Order`).
+    order : "confidence", "rule" or, for schedules, "loads": the order of decisions in decoding (`Order`). "mixed" has
+        some trajectories decide in the rule's order and some by loads, or where there are none by confidence, as their
+        keys fall: which is better depends on the instance, and a trajectory goes on with what it began with.
     temperature : of the decoding.
     reverse_temperature : of independent reverse steps; 0 for the same as in decoding. The warmer, the less a step
         believes of what the network says, and the more trajectories differ.
@@ -56,13 +59,16 @@ class SamplingOptions:
         changes (`Problem.improve`), and the best outcome is scored, kept, and noised again; 0 for none. Probabilities
         of decisions are those of what was decoded.
     improve_best : how many decodes of every pass are improved so, the best ones.
+    merge : how many decodes of every pass, the best ones, hand over their better parts (`Problem.merge`) to the best
+        solution of the trajectory so far, which the chain goes on with; 0 for none. With local search they are those
+        that it improved, `improve_best` at most.
     begin : "noise", x_T of pure noise; or "starts", solutions that the problem constructs (`Problem.construct`), noised
         to BEGIN_LEVEL · T: they count themselves, and so a trajectory is never worse than what it began with.
     """
 
     steps: int = 20
     reverse: Reverse = "fresh"
-    order: Order = "confidence"
+    order: Ordering = "confidence"
     temperature: float = 0.5
     decodes: int = 1
     keep: Keep = "chain"
@@ -71,6 +77,7 @@ class SamplingOptions:
     reverse_temperature: float = 0.0
     improve_rounds: int = 0
     improve_best: int = 1
+    merge: int = 0
     begin: Begin = "noise"
 
     def __post_init__(self) -> None:
@@ -83,11 +90,12 @@ class SamplingOptions:
             raise UsageError(f"the temperature must be positive, got {self.temperature}")
         if not self.reverse_temperature >= 0:
             raise UsageError(f"the reverse temperature must not be negative, got {self.reverse_temperature}")
-        if self.improve_rounds < 0:
-            raise UsageError(f"improve_rounds must not be negative, got {self.improve_rounds}")
+        for name in ("improve_rounds", "merge"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} must not be negative, got {getattr(self, name)}")
         for name, known in (
             ("reverse", ("fresh", "best", "posterior", "independent")),
-            ("order", ("confidence", "rule", "loads")),
+            ("order", ("confidence", "rule", "loads", "mixed")),
             ("begin", ("noise", "starts")),
             ("keep", ("chain", "last")),
         ):
@@ -95,6 +103,8 @@ class SamplingOptions:
                 raise UsageError(f"unknown {name} '{getattr(self, name)}'; choose {', '.join(known)}")
         if self.reverse == "best" and self.keep == "last":
             raise UsageError('the reverse process "best" needs keep "chain": "last" remembers no best solution')
+        if self.merge and self.keep == "last":
+            raise UsageError('merging needs keep "chain": "last" remembers no best solution')
 
     @property
     def step_temperature(self) -> float:
@@ -107,7 +117,7 @@ class SamplingChanges(TypedDict, total=False):
 
     steps: int
     reverse: Reverse
-    order: Order
+    order: Ordering
     temperature: float
     decodes: int
     keep: Keep
@@ -116,6 +126,7 @@ class SamplingChanges(TypedDict, total=False):
     reverse_temperature: float
     improve_rounds: int
     improve_best: int
+    merge: int
     begin: Begin
 
 
@@ -125,8 +136,8 @@ class Step(NamedTuple):
     t and s are this step and the next; x and log_odds (N, rows, columns), decoded and choice (N, rows) and
     cost (N,), for N = B · K trajectories. Where a step decodes nothing these three are None. `first` (N · M,) is
     the row at which each of M decodes of a matrix began. `carried` (N, rows) is the solution decoded after local
-    search, which the chain goes on with; without search it is the one decoded. With `candidates`, x and log_odds are
-    (N, rows, k), of these columns only.
+    search and merging, which the chain goes on with; without them it is the one decoded. With `candidates`, x and
+    log_odds are (N, rows, k), of these columns only.
     """
 
     t: int
@@ -208,7 +219,10 @@ def generate(
         last = s == 0
         if last or options.keep == "chain" or options.reverse != "independent":
             decoded = _decode(task, log_odds, noise, options, mask, last)
-            if cost is None or choice is None or options.keep == "last":
+            if options.merge:
+                decoded = _merged(task, decoded, options, choice, cost)
+            # what was merged is never worse than the best so far, and progress may hide behind an equal cost
+            if cost is None or choice is None or options.keep == "last" or options.merge:
                 choice, cost = decoded.carried, decoded.carried_cost
             else:
                 better = decoded.carried_cost < cost
@@ -274,16 +288,17 @@ def refine(
 
 
 class _Decoded(NamedTuple):
-    """M decodes of each of N = B · K matrices, the best of each matrix, and what local search made of it.
+    """M decodes of each of N = B · K matrices, the best of each matrix, and what local search made of them.
 
-    choice (N · M, rows) with first rows (N · M,) and cost (B, K · M); best_choice (N, rows); carried (N, rows) with
-    carried_cost (N,).
+    choice (N · M, rows) with first rows (N · M,) and cost (B, K · M); best_choice (N, rows); some (N, few, rows), the
+    best ones, after search; carried (N, rows), the best of those, with carried_cost (N,).
     """
 
     choice: Tensor
     first: Tensor
     cost: Tensor
     best_choice: Tensor
+    some: Tensor
     carried: Tensor
     carried_cost: Tensor
 
@@ -291,34 +306,60 @@ class _Decoded(NamedTuple):
 def _decode(
     task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, last: bool
 ) -> _Decoded:
-    """Decode every matrix of log-odds (N, rows, columns) `decodes` times, and improve the best of each."""
-    count, decodes = len(log_odds), options.decodes
+    """Decode every matrix of log-odds (N, rows, columns) `decodes` times, and improve the best of each, if asked."""
+    count, decodes, keys = len(log_odds), options.decodes, noise.keys
     greedy = last and decodes == 1 and options.greedy_end
     if decodes > 1:
         noise = noise.spawn(decodes)
     first = noise.integers(task.rows) if options.any_start else torch.zeros_like(noise.keys)
-    choice = decode(
-        task.rule,
-        log_odds,
-        order=options.order,
-        temperature=options.temperature,
-        noise=None if greedy else noise,
-        first=first,
-        mask=mask,
-        decodes=decodes,
-        times=task.times() if options.order == "loads" else None,
-        candidates=task.candidates,
-    )
+
+    def decoded(order: Order, noise: Noise) -> Tensor:
+        return decode(
+            task.rule,
+            log_odds,
+            order=order,
+            temperature=options.temperature,
+            noise=None if greedy else noise,
+            first=first,
+            mask=mask,
+            decodes=decodes,
+            times=task.times() if order == "loads" else None,
+            candidates=task.candidates,
+        )
+
+    if options.order == "mixed":
+        other: Order = "loads" if task.has_loads else "confidence"
+        by_rule = (keys % 2 == 0).repeat_interleave(decodes)[:, None]
+        choice = torch.where(by_rule, decoded("rule", noise), decoded(other, Noise(fold(noise.keys, 1))))
+    else:
+        choice = decoded(options.order, noise)
     cost = task.cost(choice)
     each, each_cost = choice.view(count, decodes, task.rows), cost.reshape(count, decodes)
     best, best_cost = best_of(each, each_cost)
+    some, some_cost = best[:, None], best_cost[:, None]
+    if (few := min(decodes, options.improve_best if options.improve_rounds else options.merge)) > 1:
+        lowest, index = each_cost.sort(dim=1, stable=True)
+        some, some_cost = each.gather(1, index[:, :few, None].expand(-1, -1, task.rows)), lowest[:, :few]
     carried = best, best_cost
     if options.improve_rounds:
-        some, some_cost = best, best_cost
-        if (few := min(decodes, options.improve_best)) > 1:
-            lowest, index = each_cost.sort(dim=1, stable=True)
-            some = each.gather(1, index[:, :few, None].expand(-1, -1, task.rows)).flatten(0, 1)
-            some_cost = lowest[:, :few].flatten()
-        some, some_cost = task.improve(some, some_cost, options.improve_rounds)
-        carried = best_of(some.view(count, few, task.rows), some_cost.view(count, few))
-    return _Decoded(choice, first, cost, best, *carried)
+        found, found_cost = task.improve(some.flatten(0, 1), some_cost.flatten(), options.improve_rounds)
+        some, some_cost = found.view_as(some), found_cost.view_as(some_cost)
+        carried = best_of(some, some_cost)
+    return _Decoded(choice, first, cost, best, some, *carried)
+
+
+def _merged(
+    task: Task, decoded: _Decoded, options: SamplingOptions, choice: Tensor | None, cost: Tensor | None
+) -> _Decoded:
+    """Carry on the better of a pass's best solution and the trajectory's, (N, rows), with the better parts of others.
+
+    choice, cost : the best of the trajectories so far, where there is one.
+    """
+    basis, basis_cost = decoded.carried, decoded.carried_cost
+    if choice is not None and cost is not None:
+        basis = torch.where((cost <= basis_cost)[:, None], choice, basis)
+        basis_cost = torch.minimum(cost, basis_cost)
+    found, found_cost = task.merge(basis, basis_cost, decoded.some[:, : options.merge])
+    if options.improve_rounds:  # two local optima merged need not be one
+        found, found_cost = task.improve(found, found_cost, options.improve_rounds)
+    return decoded._replace(carried=found, carried_cost=found_cost)

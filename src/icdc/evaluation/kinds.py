@@ -15,8 +15,9 @@ def kind_of(spec: str) -> Kind:
     """Return what the solver that a text describes answers with.
 
     `icdc` is a model and search where the model alone has a name of its own; a model with local search inside its chain
-    (`improve_rounds`) is both, too. "classical" are heuristics and exact solvers beside our own search; "own" is a
-    solver given as module:Class, of which nothing is known.
+    (`improve_rounds`) is both, too. A model whose decodes are merged, as its card may advise, is still a model.
+    "classical" are heuristics and exact solvers beside our own search; "own" is a solver given as module:Class, of
+    which nothing is known.
     """
     name, _, rest = spec.partition(":")
     if name not in (*SOLVERS, MODEL_ALONE):

@@ -2,9 +2,10 @@
 or plain torch.
 
 An operation is a function that says what it computes and has its plain implementation beside it (`attention`,
-`candidate_edges`, `random`, `solutions`, `loads`, `schedule_descent`, `tour_descent`, `prices`). Where a faster one
-fits the device, the dtype and the sizes, it is taken; `choosing` knows which devices have what, and modules named
-`triton_…` and `compiled_…` are imported only there. No caller ever has to ask.
+`candidate_edges`, `random`, `solutions`, `loads`, `schedule_descent`, `tour_descent`, `schedule_merging`,
+`tour_merging`, `prices`). Where a faster one fits the device, the dtype and the sizes, it is taken; `choosing` knows
+which devices have what, and modules named `triton_…` and `compiled_…` are imported only there. No caller ever has to
+ask.
 """
 
 from .attention import (
@@ -30,11 +31,13 @@ from .neighbours import Neighbours, neighbours
 from .prices import SchedulePrices, TourPrices, schedule_prices, tour_prices
 from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, random_bits, root_key, uniform
 from .schedule_descent import improve_schedules
+from .schedule_merging import merge_schedules
 from .solutions import (
     BARRED,
     NEVER,
     barred,
     column_totals,
+    follow_candidates,
     follow_tours,
     join_candidates,
     join_tours,
@@ -45,6 +48,7 @@ from .solutions import (
     spread_scores,
 )
 from .tour_descent import improve_tours
+from .tour_merging import merge_tours
 
 __all__ = [
     "BARRED",
@@ -62,6 +66,7 @@ __all__ = [
     "edge_attention",
     "first_edges",
     "fold",
+    "follow_candidates",
     "follow_tours",
     "gelu",
     "gumbel",
@@ -74,6 +79,8 @@ __all__ = [
     "layer_norm",
     "linear",
     "load_prices",
+    "merge_schedules",
+    "merge_tours",
     "mix_edges",
     "neighbours",
     "noisy_scores",

@@ -39,6 +39,19 @@ def compiled_runs_on(device: torch.device) -> bool:
     return compiled.available()
 
 
+def compiled_runs_fast_on(device: torch.device) -> bool:
+    """Return whether they do so now, for operations whose plain implementation gives the same solutions.
+
+    While the compiler is at work in the background loops that it has not come to run as they are written, which takes
+    far longer than plain operations.
+    """
+    if not compiled_runs_on(device):
+        return False
+    from ..search import compiled
+
+    return compiled.fast_now()
+
+
 def is_narrow(dtype: torch.dtype) -> bool:
     """Return whether the network's kernels take a dtype: one of autocast's, or float32 in the interpreter."""
     return dtype in (torch.float32 if INTERPRETED else torch.bfloat16, torch.float16)

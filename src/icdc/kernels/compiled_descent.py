@@ -24,65 +24,170 @@ Indices = NDArray[np.int64]
 
 _FEWEST = 32
 """Solutions that are worth a thread of their own."""
+_GENEROUS = 1 + 1e-12
+"""Times what rows give away, to be sure that rounding hides nothing of it."""
 
 
 @compiled
 def _improve_schedules(
-    times: Numbers, choices: Indices, owns: Numbers, loads: Numbers, samples: int, rounds: int, tolerance: float,
-    start: int, end: int,
+    times: Numbers, givens: Numbers, choices: Indices, owns: Numbers, loads: Numbers, samples: int, rounds: int,
+    tolerance: float, start: int, end: int,
 ) -> None:  # fmt: skip
     """Improve schedules `start` to `end` in place: choices and their times (N, rows), loads (N, columns).
 
-    Schedule p is one of matrix p // samples of times (batch, rows, columns).
+    Schedule p is one of matrix p // samples of times and of what is given away (batch, rows, columns).
     """
     rows, columns = times.shape[1], times.shape[2]
     rest, back = np.empty(rows, times.dtype), np.empty(rows, times.dtype)
+    away, onward, onto = np.empty(rows), np.empty(rows), np.empty(rows, np.int64)
     for p in range(start, end):
-        matrix, choice, own, load = times[p // samples], choices[p], owns[p], loads[p]
+        matrix, given, choice, own, load = times[p // samples], givens[p // samples], choices[p], owns[p], loads[p]
         for _ in range(rounds):
-            top = load[0]
+            limit = load[0]
             for column in range(1, columns):
-                top = max(top, load[column])
-            limit = top
+                limit = max(limit, load[column])
             if tolerance > 0:
-                limit = top * (1 - tolerance)
-            move, swap = limit, limit
-            move_row, move_column, swap_row, swap_other = -1, -1, -1, -1
+                limit = limit * (1 - tolerance)
             for row in range(rows):
-                rest[row] = load[choice[row]] - own[row]
-            for source in range(columns):
-                if load[source] < limit or move_row >= 0 or swap_row >= 0:
-                    continue
-                for other in range(rows):  # a column of the matrix is read once, not for every row
-                    back[other] = matrix[other, source]
-                for row in range(rows):
-                    left = top - own[row]
-                    if choice[row] != source or left >= move or left > swap:  # a move goes before an equal exchange
-                        continue
-                    for column in range(columns):
-                        value = max(left, load[column] + matrix[row, column])
-                        if value < move and column != source:
-                            move, move_row, move_column = value, row, column
-                    for other in range(rows):
-                        goal = choice[other]
-                        arrived = rest[other] + matrix[row, goal]
-                        if arrived < swap and goal != source:
-                            value = max(left + back[other], arrived)
-                            if value < swap:
-                                swap, swap_row, swap_other = value, row, other
-            if move_row >= 0 and move <= swap:
-                row, goal, source = move_row, move_column, choice[move_row]
-                load[source] -= own[row]
-                load[goal] += matrix[row, goal]
-            elif swap_row >= 0:
-                row, other = swap_row, swap_other
-                source, goal = choice[row], choice[other]
-                load[source] = load[source] - own[row] + matrix[other, source]
-                load[goal] = load[goal] - own[other] + matrix[row, goal]
-                choice[other], own[other] = source, matrix[other, source]
-            else:
+                rest[row], away[row] = load[choice[row]] - own[row], given[row, choice[row]]
+            first, goal, second, third = _best_relief(matrix, given, choice, load, rest, back, away, limit)
+            if first < 0:
+                _fill_onward(matrix, given, choice, load, away, limit, onward, onto)
+                first, second = _best_passing_on(matrix, given, choice, load, rest, away, limit, onward)
+                if first >= 0:
+                    goal, third = choice[second], onto[second]
+            if first < 0:
+                first, goal, second, third = _best_gathering(
+                    matrix, given, choice, load, rest, away, limit, onward, onto
+                )
+            if first < 0:
                 break
-            choice[row], own[row] = goal, matrix[row, goal]
+            source = choice[first]
+            leaving, arriving = load[source] - own[first], load[goal]
+            if second >= 0:
+                arriving -= own[second]
+                choice[second], own[second] = third, matrix[second, third]
+                if third == source:
+                    leaving += own[second]
+                else:
+                    load[third] += own[second]
+            choice[first], own[first] = goal, matrix[first, goal]
+            load[source], load[goal] = leaving, arriving + own[first]
+
+
+@compiled
+def _best_relief(
+    matrix: Numbers, given: Numbers, choice: Indices, load: Numbers, rest: Numbers, back: Numbers, away: Numbers,
+    limit: float,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Return the best move or exchange of the first fullest machine that has one: row, goal, other row, its goal.
+
+    `rest` (rows,) are the loads without each row, `away` (rows,) what it gives away, `back` room for (rows,) times.
+    Without another row that is −1, without any change all are.
+    """
+    rows, columns = matrix.shape
+    for source in range(columns):
+        if load[source] < limit:
+            continue
+        move, swap = np.inf, np.inf
+        move_row, move_column, swap_row, swap_other = -1, -1, -1, -1
+        for other in range(rows):  # a column of the matrix is read once, not for every row
+            back[other] = matrix[other, source]
+        for row in range(rows):
+            if choice[row] != source or rest[row] >= limit:
+                continue
+            for column in range(columns):
+                value = given[row, column] - away[row]
+                if value < move and column != source and load[column] + matrix[row, column] < limit:
+                    move, move_row, move_column = value, row, column
+            for other in range(rows):
+                goal = choice[other]
+                if goal != source and rest[other] + matrix[row, goal] < limit and rest[row] + back[other] < limit:
+                    value = (given[row, goal] - away[row]) + (given[other, source] - away[other])
+                    if value < swap:
+                        swap, swap_row, swap_other = value, row, other
+        if move_row >= 0 and move <= swap:
+            return move_row, move_column, -1, -1
+        if swap_row >= 0:
+            return swap_row, choice[swap_other], swap_other, source
+    return -1, -1, -1, -1
+
+
+@compiled
+def _fill_onward(
+    matrix: Numbers, given: Numbers, choice: Indices, load: Numbers, away: Numbers, limit: float, onward: Numbers,
+    onto: Indices,
+) -> None:  # fmt: skip
+    """Fill in the column with room for each row that gives away least, and what more that is; ∞ where there is none."""
+    rows, columns = matrix.shape
+    for row in range(rows):
+        onward[row], onto[row] = np.inf, -1
+        for column in range(columns):
+            value = given[row, column] - away[row]
+            if value < onward[row] and column != choice[row] and load[column] + matrix[row, column] < limit:
+                onward[row], onto[row] = value, column
+
+
+@compiled
+def _best_passing_on(
+    matrix: Numbers, given: Numbers, choice: Indices, load: Numbers, rest: Numbers, away: Numbers, limit: float,
+    onward: Numbers,
+) -> tuple[int, int]:  # fmt: skip
+    """Return the row of the first fullest machine that can be relieved so, and the row whose place it takes at best."""
+    rows, columns = matrix.shape
+    for source in range(columns):
+        if load[source] < limit:
+            continue
+        best, first, second = np.inf, -1, -1
+        for row in range(rows):
+            if choice[row] != source or rest[row] >= limit:
+                continue
+            for other in range(rows):
+                goal = choice[other]
+                if onward[other] < np.inf and goal != source and rest[other] + matrix[row, goal] < limit:
+                    value = (given[row, goal] - away[row]) + onward[other]
+                    if value < best:
+                        best, first, second = value, row, other
+        if first >= 0:
+            return first, second
+    return -1, -1
+
+
+@compiled
+def _best_gathering(
+    matrix: Numbers, given: Numbers, choice: Indices, load: Numbers, rest: Numbers, away: Numbers, limit: float,
+    onward: Numbers, onto: Indices,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Return the best move or exchange between machines that are not full: row, goal, other row, its goal; or −1 all.
+
+    It must give away less than is given away now.
+    """
+    rows = len(choice)
+    move, swap, most = 0.0, 0.0, 0.0
+    move_row, swap_row, swap_other = -1, -1, -1
+    for row in range(rows):
+        most = max(most, away[row])
+    for row in range(rows):
+        if away[row] <= 0 or load[choice[row]] >= limit:
+            continue
+        if onward[row] < move:
+            move, move_row = onward[row], row
+        # two rows gain no more than what they give away now
+        if (away[row] + most) * _GENEROUS < -swap:
+            continue
+        source = choice[row]
+        for other in range(rows):
+            goal = choice[other]
+            if (away[row] + away[other]) * _GENEROUS < -swap or goal == source:
+                continue
+            value = (given[row, goal] - away[row]) + (given[other, source] - away[other])
+            if value < swap and rest[other] + matrix[row, goal] < limit and rest[row] + matrix[other, source] < limit:
+                swap, swap_row, swap_other = value, row, other
+    if move_row >= 0 and move <= swap:
+        return move_row, onto[move_row], -1, -1
+    if swap_row >= 0:
+        return swap_row, choice[swap_other], swap_other, choice[swap_row]
+    return -1, -1, -1, -1
 
 
 @compiled
@@ -172,14 +277,15 @@ def _exchange(
         successor[city], step[city] = following, matrix[city, following]
 
 
-def improve_schedules(target: Tensor, choice: Tensor, own: Tensor, load: Tensor, rounds: int) -> Tensor:
+def improve_schedules(target: Tensor, given: Tensor, choice: Tensor, own: Tensor, load: Tensor, rounds: int) -> Tensor:
     """Improve choices (batch, samples, rows) with their times, and loads (batch, samples, columns); return choices.
 
-    `target` (batch, rows, columns) int64 or float64 is what a row takes where it may go, and out of reach elsewhere.
+    `target` (batch, rows, columns) int64 or float64 is what a row takes where it may go, and out of reach elsewhere;
+    `given` (batch, rows, columns) float64 what it gives away there.
     """
-    found = _copied(choice)
+    found = copied(choice)
     tolerance = TOLERANCE if target.is_floating_point() else 0.0
-    arrays = target.contiguous().numpy(), found, _copied(own), _copied(load)
+    arrays = target.contiguous().numpy(), given.contiguous().numpy(), found, copied(own), copied(load)
     in_threads(_improve_schedules, len(found), *arrays, choice.shape[1], rounds, tolerance)
     return torch.from_numpy(found).view_as(choice)
 
@@ -190,21 +296,21 @@ def improve_tours(target: Tensor, successor: Tensor, step: Tensor, least: Tensor
     `target` (batch, n, n) int64 or float64 is what a permitted step costs, and out of reach elsewhere; a change gains
     more than `least` (batch, samples).
     """
-    found = _copied(successor)
-    arrays = target.contiguous().numpy(), found, _copied(step), least.contiguous().view(-1).numpy()
+    found = copied(successor)
+    arrays = target.contiguous().numpy(), found, copied(step), least.contiguous().view(-1).numpy()
     in_threads(_improve_tours, len(found), *arrays, successor.shape[1], rounds)
     return torch.from_numpy(found).view_as(successor)
 
 
-def _copied(tensor: Tensor) -> NDArray[Any]:
+def copied(tensor: Tensor) -> NDArray[Any]:
     """Return an array (N, items) of one's own from a tensor (batch, samples, items)."""
     array: NDArray[Any] = tensor.flatten(0, 1).clone(memory_format=torch.contiguous_format).numpy()
     return array
 
 
-def in_threads(loop: Callable[..., None], count: int, *arguments: Any) -> None:
-    """Call a loop for parts of `count` solutions, side by side."""
-    threads = max(1, min(torch.get_num_threads(), count // _FEWEST))
+def in_threads(loop: Callable[..., None], count: int, *arguments: Any, fewest: int | None = None) -> None:
+    """Call a loop for parts of `count` solutions, side by side; `fewest` are worth a thread of their own."""
+    threads = max(1, min(torch.get_num_threads(), count // (_FEWEST if fewest is None else fewest)))
     if threads == 1:
         loop(*arguments, 0, count)
         return

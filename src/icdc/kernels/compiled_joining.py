@@ -1,4 +1,4 @@
-"""Joining tours from candidate steps on a CPU: loops over one tour at a time, compiled by numba.
+"""Tours from scores on a CPU, joined or followed: loops over one tour at a time, compiled by numba.
 
 The tours are those of the plain operations, which look at all pairs of cities.
 """
@@ -28,6 +28,80 @@ def join_candidates(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
     arrays = (tensor.contiguous().numpy() for tensor in (order, index, excess, floor))
     in_threads(_join, count, *arrays, choice, count // len(index))
     return torch.from_numpy(choice)
+
+
+def follow_candidates(scores: Tensor, index: Tensor, excess: Tensor, first: Tensor) -> Tensor:
+    """Do what `solutions.follow_candidates` says; scores (N, n, k) are float32."""
+    count, size, _ = scores.shape
+    scores, excess = scores.detach(), excess.to(scores.dtype)
+    choice = np.empty((count, size), np.int64)
+    arrays = (tensor.contiguous().numpy() for tensor in (scores, index, excess, least_score(scores), first))
+    in_threads(_follow, count, *arrays, choice, count // len(index))
+    return torch.from_numpy(choice)
+
+
+def follow_tours(scores: Tensor, first: Tensor) -> Tensor:
+    """Do what `solutions.follow_tours` says, by scores (N, n, n) with their noise."""
+    choice = np.empty(scores.shape[:2], np.int64)
+    arrays = scores.detach().contiguous().numpy(), first.contiguous().numpy(), choice
+    in_threads(_follow_all, len(choice), *arrays)
+    return torch.from_numpy(choice)
+
+
+@compiled
+def _follow_all(scores: Numbers, firsts: Indices, choices: Indices, start: int, end: int) -> None:
+    """Write the successors of tours `start` to `end` into choices (N, n)."""
+    size = scores.shape[1]
+    left = np.empty(size, np.int64)  # the cities not yet visited, ascending, so that the first of equals is taken
+    for p in range(start, end):
+        score, choice, city, count = scores[p], choices[p], firsts[p], 0
+        for j in range(size):
+            if j != city:
+                left[count] = j
+                count += 1
+        while count > 0:
+            at, best = 0, score[city, left[0]]
+            for place in range(1, count):
+                if score[city, left[place]] > best:
+                    at, best = place, score[city, left[place]]
+            following = left[at]
+            count -= 1
+            for place in range(at, count):
+                left[place] = left[place + 1]
+            choice[city] = following
+            city = following
+        choice[city] = firsts[p]
+
+
+@compiled
+def _follow(
+    scores: Numbers, indices: Indices, excesses: Numbers, floors: Numbers, firsts: Indices, choices: Indices,
+    samples: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Write the successors of tours `start` to `end` into choices (N, n)."""
+    size, width = indices.shape[1], indices.shape[2]
+    visited = np.empty(size, np.bool_)
+    for p in range(start, end):
+        index, excess, score, choice = indices[p // samples], excesses[p // samples], scores[p], choices[p]
+        visited[:] = False
+        city = firsts[p]
+        visited[city] = True
+        for _ in range(size - 1):
+            following = -1
+            best = floors[p]  # below all scores
+            for place in range(width):
+                j = index[city, place]
+                if score[city, place] > best and not visited[j]:
+                    following, best = j, score[city, place]
+            if following < 0:
+                for j in range(size):
+                    # rounded as the plain operations do, so that the same steps tie
+                    rest = floors[p] - excess[city, j]
+                    if not visited[j] and (following < 0 or rest > best):
+                        following, best = j, rest
+            choice[city], visited[following] = following, True
+            city = following
+        choice[city] = firsts[p]
 
 
 @compiled

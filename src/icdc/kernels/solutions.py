@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .choosing import compiled_runs_on, triton_runs_on
+from .choosing import compiled_runs_fast_on, compiled_runs_on, triton_runs_on
 from .random import GumbelNoise, gumbel, mix_integer
 
 NEVER = -1e9
@@ -26,7 +26,7 @@ and little enough for the order among such pairs to stay what it was."""
 # that is joined from all pairs, and columns to add up
 WIDEST_ROW, WIDEST_TOUR, WIDEST_MATRIX, WIDEST_TOTALS = 1024, 256, 64, 64
 LONGEST_JOINED = 4096
-"""Cities of a tour that is joined from candidates: its paths are in registers."""
+"""Cities of a tour that is joined from candidates, or followed along them: its paths are in registers."""
 
 
 def pick_columns(log_odds: Tensor, noise: GumbelNoise | None = None, decodes: int = 1) -> Tensor:
@@ -48,6 +48,10 @@ def follow_tours(log_odds: Tensor, first: Tensor, noise: GumbelNoise | None = No
 
         return triton_sampling.follow_tours(log_odds.detach(), *hashed(noise), first, decodes)
     scores = noisy_scores(log_odds, noise, decodes)
+    if _is_square(log_odds) and compiled_runs_fast_on(log_odds.device):
+        from . import compiled_joining
+
+        return compiled_joining.follow_tours(scores, first)
     current = first[:, None]
     unvisited = torch.ones_like(scores[:, 0], dtype=torch.bool).scatter(1, current, False)
     choice = torch.zeros_like(scores[:, 0], dtype=torch.long)
@@ -91,6 +95,27 @@ def join_tours(log_odds: Tensor, noise: GumbelNoise | None = None, decodes: int 
     entered = (choice * 0).scatter(1, choice, 1)
     first = entered.argmin(1, keepdim=True) if size > 1 else torch.zeros_like(choice)
     return choice.scatter(1, tail.gather(1, first), first)
+
+
+def follow_candidates(scores: Tensor, index: Tensor, excess: Tensor, first: Tensor) -> Tensor:
+    """Choose tours like `follow_tours`, going on to the best-scored candidate not yet visited; else by excess.
+
+    Parameters
+    ----------
+    scores : (N, n, k), of k candidates of each city, instance-major.
+    index : (batch, n, k) int64, the candidates, ascending; a city among its own is never gone on to.
+    excess : (batch, n, n), what steps give away, for cities all of whose candidates have been visited.
+    first : (N,), the city in which each tour begins.
+    """
+    if compiled_runs_fast_on(scores.device) and scores.dtype == torch.float32:
+        from . import compiled_joining
+
+        return compiled_joining.follow_candidates(scores, index, excess, first)
+    if scores.dtype == torch.float32 and scores.shape[1] <= LONGEST_JOINED and triton_runs_on(scores.device):
+        from . import triton_joining
+
+        return triton_joining.follow_candidates(scores, index, excess, least_score(scores), first)
+    return follow_tours(spread_scores(scores, index, excess), first)
 
 
 def join_candidates(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:

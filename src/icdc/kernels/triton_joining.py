@@ -1,10 +1,11 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 # (triton reads the annotations of its kernels, and knows no others than constexpr)
-"""Joining tours from candidate steps on a GPU: one program for each tour.
+"""Tours from candidate steps on a GPU, joined or followed: one program for each tour.
 
 A program keeps the paths of its tour in registers and goes through the candidates in the order of their scores. All
 that it has to know of a step is one sum over the cities, of numbers that are zero everywhere else: no thread waits for
-what another has stored. Tours come out as those of the plain operations.
+what another has stored. One that follows a tour keeps which cities it has visited. Tours come out as those of the plain
+operations.
 """
 
 import torch
@@ -13,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.language import constexpr
 
-from .triton_descent import _LANES, _at
+from .triton_descent import _LANES, _NARROWEST, _at
 
 
 @triton.jit
@@ -86,5 +87,52 @@ def join_candidates(scores: Tensor, index: Tensor, excess: Tensor, floor: Tensor
         _join_candidates[(count,)](
             (order // width).int(), columns.int(), excess.float().contiguous(), floor.float().contiguous(), found,
             count // len(index), size, size * width, CITIES=padded, num_warps=max(1, padded // _LANES),
+        )  # fmt: skip
+    return found
+
+
+@triton.jit(do_not_specialize=["samples", "size", "width"])
+def _follow_candidates(
+    scores, indices, excesses, floors, firsts, found, samples, size, width,
+    CITIES: constexpr, EACH: constexpr,
+):  # fmt: skip
+    tour = tl.program_id(0).to(tl.int64)
+    scores += tour * size * width
+    indices += tour // samples * size * width
+    excesses += tour // samples * size * size
+    floor, first = tl.load(floors + tour), tl.load(firsts + tour).to(tl.int32)
+    city, place = tl.arange(0, CITIES), tl.arange(0, EACH)
+    inside = city < size
+    unvisited = tl.where(inside & (city != first), 1, 0)
+    successor = city * 0
+    here, left = first + 0, size - 1
+    while left > 0:
+        there = place < width
+        index = tl.load(indices + here * width + place, mask=there, other=0).to(tl.int32)
+        score = tl.load(scores + here * width + place, mask=there, other=0.0)
+        open_ones = there & (tl.gather(unvisited, index, 0) == 1)
+        best = tl.max(tl.where(open_ones, score, float("-inf")), 0)
+        following = tl.min(tl.where(open_ones & (score == best), index, CITIES), 0)
+        if following == CITIES:  # all candidates have been visited
+            rest = floor - tl.load(excesses + here * size + city, mask=inside, other=0.0)
+            rest = tl.where(unvisited == 1, rest, float("-inf"))
+            following = tl.min(tl.where((unvisited == 1) & (rest == tl.max(rest, 0)), city, CITIES), 0)
+        successor = tl.where(city == here, following, successor)
+        unvisited = tl.where(city == following, 0, unvisited)
+        here, left = following, left - 1
+    successor = tl.where(city == here, first, successor)
+    tl.store(found + tour * size + city, successor.to(tl.int64), mask=inside)
+
+
+def follow_candidates(scores: Tensor, index: Tensor, excess: Tensor, floor: Tensor, first: Tensor) -> Tensor:
+    """Do what `solutions.follow_candidates` says; `floor` (N,) is below all scores (N, n, k) of a tour."""
+    count, size, width = scores.shape
+    found = torch.empty(count, size, dtype=torch.int64, device=scores.device)
+    padded = max(_NARROWEST, triton.next_power_of_2(size)), max(_NARROWEST, triton.next_power_of_2(width))
+    with torch.cuda.device_of(scores):
+        _follow_candidates[(count,)](
+            scores.detach().contiguous(), index.int().contiguous(), excess.float().contiguous(),
+            floor.float().contiguous(), first.contiguous(), found, count // len(index), size, width,
+            CITIES=padded[0], EACH=padded[1], num_warps=max(1, padded[0] // _LANES),
         )  # fmt: skip
     return found

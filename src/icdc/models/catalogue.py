@@ -76,11 +76,14 @@ def write_card(path: Path, card: Mapping[str, Any]) -> None:
     write_atomically(path, save(weights, metadata={**metadata, "card": json.dumps(card, sort_keys=True)}))
 
 
-def advised(card: Mapping[str, Any], size: Size, samples: int, with_search: bool = False) -> dict[str, Any]:
+def advised(
+    card: Mapping[str, Any], size: Size, samples: int, with_search: bool = False, merging: bool = True
+) -> dict[str, Any]:
     """Return what a card advises for a size and a number of samples: that of the nearest size it knows.
 
     with_search : there is local search inside the chain; advice for that goes before advice for the model alone, where
         there is some for as near a size.
+    merging : decodes may be merged; advice to do so goes before other advice, and is for nobody else.
     """
     known = card.get("sizes", [])
     lowest, highest = ([pick(axis) for axis in zip(*known, strict=True)] for pick in (min, max))
@@ -89,16 +92,23 @@ def advised(card: Mapping[str, Any], size: Size, samples: int, with_search: bool
     entries = [
         entry
         for entry in card.get("solving", [])
-        if entry["samples"] <= samples and (with_search or not entry.get("with_search"))
+        if entry["samples"] <= samples
+        and (with_search or not entry.get("with_search"))
+        and (merging or not _merges(entry))
     ]
     if not entries:
         return {}
 
-    def fit(entry: Mapping[str, Any]) -> tuple[float, bool, int]:
+    def fit(entry: Mapping[str, Any]) -> tuple[float, bool, bool, int]:
         away = sum(abs(a - b) / b for a, b in zip(size, entry.get("size", size), strict=True))
-        return away, not entry.get("with_search"), -int(entry["samples"])
+        return away, not entry.get("with_search"), not _merges(entry), -int(entry["samples"])
 
     return dict(min(entries, key=fit)["options"])
+
+
+def _merges(entry: Mapping[str, Any]) -> bool:
+    """Tell whether advice is to merge decodes."""
+    return int(entry["options"].get("merge", 0)) > 0
 
 
 def improving(card: Mapping[str, Any], size: Size) -> dict[str, int]:

@@ -112,18 +112,21 @@ class Model(TrainedModel):
 
         return log_odds
 
-    def sampling_options(self, size: Size, samples: int, with_search: bool = False) -> SamplingOptions:
+    def sampling_options(
+        self, size: Size, samples: int, with_search: bool = False, merging: bool = True
+    ) -> SamplingOptions:
         """Return how trajectories run best for about this size and number of samples, as far as its card knows.
 
         A card advises nothing for a size outside those it was trained on: what is best there need not be elsewhere.
         with_search : with local search inside the chain; where nothing else is known to be better, they begin with
             what search alone would begin with.
+        merging : decodes may be merged, where the card advises it.
         """
         rows, columns = self.problem.shape(size)
         untuned = UNTUNED if rows * columns < LARGE else UNTUNED_LARGE
         if with_search:
             untuned = replace(untuned, begin="starts")
-        options = replace(untuned, **advised(self.card, size, samples, with_search))
+        options = replace(untuned, **advised(self.card, size, samples, with_search, merging))
         follows = self.candidates_of(size) and rows * columns > FOLLOWED and options.order == "rule"
         return replace(options, order=CANDIDATES_ORDER) if follows else options
 

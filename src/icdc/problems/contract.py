@@ -258,10 +258,27 @@ class Problem(ABC):
         this for every problem through `cost` and `feasible`, or `cost_changes` where there is one (`local_search`);
         schedules, by their structure and `times`, have a faster one.
         """
-        times = self.times(instances) if self.structure == "makespan" else None
+        times = self._promised_times(instances)
         if times is not None:
             return kernels.improve_schedules(times, choice, rounds)
         return descend(self, instances, choice, rounds)
+
+    def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+        """Return choices (batch, samples, rows) no worse than those given, after they took over parts of others.
+
+        others : (batch, samples, count, rows), for each choice its own. Every row of what is returned has the column of
+            the choice or of one of these.
+
+        Feasible choices stay feasible, and each depends on its own instance and others alone. On a GPU no value is read
+        on the host. Problems of the structure "makespan" with `times` have it, and so has every `TourProblem`; where no
+        parts are known that can be taken over by themselves, choices stay as they are.
+        """
+        times = self._promised_times(instances)
+        return choice if times is None else kernels.merge_schedules(times, choice, others)
+
+    def _promised_times(self, instances: Instances) -> Tensor | None:
+        """Return `times` where the structure promises that their largest total is the cost."""
+        return self.times(instances) if self.structure == "makespan" else None
 
     def construct(self, instances: Instances, count: int = 1) -> Starts:
         """Return `count` good solutions of every instance to begin with, always the same ones.

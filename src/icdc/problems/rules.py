@@ -282,8 +282,6 @@ class HamiltonianCycle(Rule):
     def decode_candidates(
         self, scores: Tensor, candidates: Candidates, first: Tensor, mask: Tensor | None, by_confidence: bool = False
     ) -> Tensor:
-        if not by_confidence:
-            return super().decode_candidates(scores, candidates, first, mask, by_confidence)
         if mask is not None and len(mask) > len(candidates.index):
             candidates = candidates.repeat(len(mask) // len(candidates.index))
         index, excess = candidates.index, candidates.known_excess()
@@ -293,7 +291,9 @@ class HamiltonianCycle(Rule):
             city = torch.arange(index.shape[1], device=index.device)[:, None]
             index = torch.where(permitted.gather(2, index), index, city)
             excess = torch.where(permitted, excess, excess + kernels.BARRED)
-        return kernels.join_candidates(scores, index, excess)
+        if by_confidence:
+            return kernels.join_candidates(scores, index, excess)
+        return kernels.follow_candidates(scores, index, excess, first)
 
     def allowed_along(self, choice: Tensor, columns: int, first: Tensor, mask: Tensor | None = None) -> Tensor:
         turn = positions(choice, first)

@@ -59,6 +59,16 @@ class Task:
     def improve(self, choice: Tensor, cost: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
         """Improve solutions (B · K, rows) with costs (B · K,), instance-major; return them with their costs."""
         found = self.problem.improve(self.instances, choice.view(self.batch, -1, self.rows), rounds).flatten(0, 1)
+        return self._no_worse(choice, cost, found)
+
+    def merge(self, choice: Tensor, cost: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Let solutions (B · K, rows) with costs (B · K,) take over parts of others (B · K, count, rows)."""
+        mine = choice.view(self.batch, -1, self.rows)
+        found = self.problem.merge(self.instances, mine, others.view(*mine.shape[:2], -1, self.rows))
+        return self._no_worse(choice, cost, found.flatten(0, 1))
+
+    def _no_worse(self, choice: Tensor, cost: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what was found for every solution, and its cost; or what there was before, where that is better."""
         found_cost = self.cost(found).flatten()
         # a search adds up changes in an order of its own, and rounding may make a gain of nothing; equal costs may hide
         # progress, such as one fullest machine less
@@ -78,12 +88,20 @@ class Task:
         """Return the permitted pairs for `samples` solutions of every instance; None where all are."""
         return None if self._mask is None else self._mask.repeat_interleave(samples, 0)
 
+    @property
+    def has_loads(self) -> bool:
+        """Tell whether solutions can be decoded by loads."""
+        return self._times() is not None
+
+    def _times(self) -> Tensor | None:
+        return self.problem.times(self.instances) if self.problem.structure == "makespan" else None
+
     def times(self) -> Tensor:
         """Return what a row adds to the load of each column, (B, rows, columns), for decoding by loads.
 
         Where a pair is forbidden, something above all others.
         """
-        times = self.problem.times(self.instances) if self.problem.structure == "makespan" else None
+        times = self._times()
         if times is None:
             raise UsageError(
                 f'{self.problem.name} cannot be decoded in the order "loads": that is for schedules, problems of the '

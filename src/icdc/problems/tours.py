@@ -62,6 +62,12 @@ class TourProblem(Problem):
             return super().improve(instances, choice, rounds)
         return kernels.improve_tours(self.travel(instances), choice, rounds)
 
+    def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+        """Take over parts of other tours that are shorter, by `travel`; see `Problem.merge`."""
+        if self.structure != "tour":
+            return super().merge(instances, choice, others)
+        return kernels.merge_tours(self.travel(instances), choice, others)
+
     def construct(self, instances: Instances, count: int = 1) -> Starts:
         """Join the steps that cost least beyond the prices of leaving and entering cities, and improve the tours."""
         if self.structure != "tour":

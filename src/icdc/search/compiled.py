@@ -133,6 +133,11 @@ def compiling(word: str | None = None) -> bool:
     return any(thread.is_alive() for name, thread in _compilers.items() if word is None or name[0] == word)
 
 
+def fast_now() -> bool:
+    """Tell whether calls made now wait for machine code at most: none of them runs as it is written meanwhile."""
+    return getattr(_here, "compiles", False) or not compiling()
+
+
 def settle() -> None:
     """Wait until nothing is compiled in the background: what is counted must not depend on how far that is."""
     for thread in list(_compilers.values()):

@@ -33,7 +33,7 @@ class Answer:
     solver, model : who made it; the model is None for solvers that have none.
     interrupted : whether the search was stopped before it was done.
     found_by : what found it: the solver, or a part of it ("construction", "search", "exact", "network",
-        "network + search"); "start" where nothing better than the given start was found.
+        "network + merging", "network + search"); "start" where nothing better than the given start was found.
     cause : why there is no feasible answer, where whoever solved it knows.
     """
 

@@ -176,9 +176,7 @@ class AnytimeSearch:
             elif way == "exact":
                 places = [place for place in open_places if self.searches[place].likely]
                 hopeful = sum(self.searches[place].hopeful for place in places)
-                turns = HOPEFUL * hopeful + PROOF * (len(places) - hopeful)
-                most = MOST_HOPEFUL if hopeful == len(places) else MOST_PROOF
-                self._in_time(places, "prove", min(turns * slot, most * self.left))
+                self._in_time(places, "prove", proof_seconds(hopeful, len(places) - hopeful, slot, self.left))
             else:
                 self._in_time(open_places, "search", min(slot, self.left))
             with np.errstate(invalid="ignore"):
@@ -232,3 +230,13 @@ class AnytimeSearch:
                 seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), list(self.found_by)
             )
             self.stopped |= self.request.tell(improvement) and bool(np.isfinite(self.cost).all())
+
+
+def proof_seconds(hopeful: int, others: int, slot: float, left: float) -> float:
+    """Return how long tries at proofs last: of instances whose proofs will probably end, and of others.
+
+    slot, left : seconds of a turn, and of all that is left.
+    """
+    turns = HOPEFUL * hopeful + PROOF * others
+    most = MOST_PROOF if others else MOST_HOPEFUL
+    return min(turns * slot, most * left)

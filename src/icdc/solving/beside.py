@@ -68,9 +68,10 @@ class Loading:
             solver = self._make()
             model = solver.model_for(self._request.problem, self._request.size)
             if model.device.type == "cpu":
-                from .chain import compile_improve
+                from .chain import compile_chain
 
-                compile_improve(self._request)
+                if (thread := compile_chain(self._request)) is not None:
+                    thread.join()
             self._loaded = solver
         except Exception as error:  # told in the main thread
             self._error = error

@@ -1,5 +1,6 @@
 """The network's part of a search: proposals for the instances that are still open, made from what is known so far."""
 
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -8,8 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..problems.candidates import best_candidates
 from ..problems.contract import Structure, to_tensors
-from ..problems.decoding import random_choice
+from ..problems.decoding import Order, decode, random_choice
 from ..problems.starts import fixed_noise
 from ..search.compiled import fast_here, in_background
 from .diffusion_search import DiffusionSearch, Part, found_by
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 IMPROVE_ROUNDS: dict[Structure | None, int] = {"makespan": 40, "tour": 20, None: 0}
 """Changes by local search to the best decode of every pass, unless somebody says otherwise."""
 TRIAL = 8
-"""Items of each kind in the tiny instance that local search is compiled with."""
+"""Items of each kind in the tiny instance that all of it is compiled with."""
 
 
 def improves_fast(device: torch.device) -> bool:
@@ -31,17 +33,29 @@ def improves_fast(device: torch.device) -> bool:
     return device.type == "cuda" or fast_here()
 
 
-def compile_improve(request: Request) -> None:
-    """Have the local search inside a chain compiled for a CPU, and wait for it; elsewhere searches go on meanwhile."""
+def compile_chain(request: Request) -> threading.Thread | None:
+    """Have what a chain does besides the network's passes compiled for a CPU: decoding, merging, local search.
+
+    Searches go on meanwhile. Return the thread that does it; None where nothing is compiled.
+    """
     problem, structure = request.problem, request.problem.structure
     rng, size = np.random.default_rng(0), tuple(min(count, TRIAL) for count in request.size)
     arrays = {name: array.astype(request.arrays[name].dtype) for name, array in problem.sample(1, size, rng).items()}
     instances = to_tensors(arrays)
-    trial = random_choice(problem.rule, problem.shape(size), fixed_noise(1, 1, torch.device("cpu")), None)
     kinds = tuple(str(tensor.dtype) for tensor in instances.values())
-    thread = in_background(("improve", structure, kinds), lambda: problem.improve(instances, trial[None], 2))
-    if thread is not None:
-        thread.join()
+    orders: tuple[Order, ...] = ("rule", "confidence")
+
+    def work() -> None:
+        # decodes of no knowledge, over all columns and along candidates, are what the others begin with
+        trial = random_choice(problem.rule, problem.shape(size), fixed_noise(1, 2, torch.device("cpu")), None)
+        rows, columns = problem.shape(size)
+        some = best_candidates(torch.ones(1, rows, columns), columns)
+        for order in orders:
+            decode(problem.rule, torch.zeros(1, rows, columns), order=order, candidates=some)
+        problem.merge(instances, trial[None, :1], trial[None, None, 1:])
+        problem.improve(instances, trial[None], 2)
+
+    return in_background(("chain", structure, kinds), work)
 
 
 class Chain:

@@ -89,6 +89,10 @@ class DiffusionSolver(Solver):
         chunk = self.chunk or default_chunk(model, request.shape, options.decodes)
         if request.time_limit is not None:
             self._refuse_what_takes_longer(request, model, options, request.time_limit)
+            if model.device.type == "cpu" and request.problem.structure is not None:
+                from .chain import compile_chain
+
+                compile_chain(request)  # nobody waits for it: plain operations do the same meanwhile
         found = DiffusionSearch(request, model, options, self.refine, self.refine_steps, chunk, self.trace).run()
         by = found_by(options)
         return found._replace(model=model.name, found_by=[by] * request.count)
@@ -129,8 +133,10 @@ class DiffusionSolver(Solver):
             return replace(self.sampling, **self.changes)
         changes: SamplingChanges = {"improve_best": IMPROVE_BEST, **self.changes}
         with_search = with_search or changes.get("improve_rounds", 0) > 0
-        advised = model.sampling_options(size, samples, with_search)
-        if changes.get("keep") == "last" and advised.reverse == "best":
+        keeps_best = changes.get("keep") != "last"
+        merging = keeps_best and changes.get("merge") != 0
+        advised = model.sampling_options(size, samples, with_search, merging)
+        if not keeps_best and advised.reverse == "best":
             advised = replace(advised, reverse="fresh")  # advice for those who keep the best; nobody asked for it
         return replace(advised, **changes)
 

@@ -38,6 +38,8 @@ CERTAIN = 20.0
 """Log-odds of what is known without a network."""
 MOST_STARTS = 64
 """Different solutions that trajectories of an instance begin with, where they do not begin with noise."""
+MOST_MERGED = 64
+"""Trajectories of an instance, the best ones, whose outcomes are merged."""
 RESTART_EVERY = 4
 """While time is left, every so many rounds the search starts new trajectories instead of refining."""
 
@@ -177,7 +179,7 @@ class DiffusionSearch:
             made = generate(
                 part.predict, part.task, self.model.diffusion, noise, self.options, starts=own, callback=watch
             )
-            return made.best()
+            return made.choice, made.cost
 
         return self._run_all(run, part, keys, deadline)
 
@@ -215,7 +217,7 @@ class DiffusionSearch:
             x = diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
             way_back = Noise(fold(noise.keys, 0))
             made = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
-            return made.best()
+            return made.choice, made.cost
 
         return self._run_all(run, part, keys, deadline)
 
@@ -226,8 +228,10 @@ class DiffusionSearch:
         cost = torch.from_numpy(self.cost[part.span]).to(device)
 
         def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
+            # every trajectory returns what it found: what is merged does not depend on how many come together
+            each, each_cost = choice[:, None].expand(-1, len(number), -1), cost[:, None].expand(-1, len(number))
             return refine(
-                part.predict, part.task, self.model.diffusion, noise, self.options, choice, cost,
+                part.predict, part.task, self.model.diffusion, noise, self.options, each, each_cost,
                 level=level, steps=steps,
             )  # fmt: skip
 
@@ -238,7 +242,8 @@ class DiffusionSearch:
     ) -> int:
         """Run all trajectories, group after group, or on a CPU a group on every core; keep what is better.
 
-        `run` gets the noise of a group and the numbers of its trajectories.
+        `run` gets the noise of a group and the numbers of its trajectories, and returns what they found, (B, K, rows),
+        with costs (B, K). Where decodes are merged, so are the best of all trajectories in the end.
 
         Side by side, cores never wait for each other inside an operation. Groups that have not begun when the
         search ends are left out, except the first: there is always an answer. Returns how many each instance got.
@@ -253,12 +258,20 @@ class DiffusionSearch:
                 return *run(*group), len(group[0].keys)
 
         tried = 0
+        best: tuple[Tensor, Tensor] | None = None
+
+        def take(choice: Tensor, cost: Tensor, count: int) -> None:
+            nonlocal tried, best
+            self._take(part.span, *best_of(choice, cost))
+            tried += count
+            if self.options.merge:
+                best = _cheapest(choice, cost, best)
+
         if self.threads == 1 or self.request.samples == 1:
             for index, group in groups:
                 if (made := one(index, group)) is None:
                     break
-                self._take(part.span, *made[:2])
-                tried += made[2]
+                take(*made)
         else:
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
                 try:
@@ -267,11 +280,13 @@ class DiffusionSearch:
                         made = waiting.popleft().result()
                         waiting.extend(pool.submit(one, *group) for group in islice(groups, made is not None))
                         if made is not None:
-                            self._take(part.span, *made[:2])
-                            tried += made[2]
+                            take(*made)
                 except BaseException:
                     self.abandoned = True  # the threads stop at their next step
                     raise
+        if best is not None and best[0].shape[1] > 1:
+            with torch.inference_mode():
+                self._take(part.span, *part.task.merge(best[0][:, 0], best[1][:, 0], best[0][:, 1:]))
         return tried // part.task.batch
 
     def _trajectories(self, task: Task, keys: Tensor) -> Iterator[tuple[Noise, Tensor]]:
@@ -321,6 +336,17 @@ class DiffusionSearch:
         return bool(meets(self.cost[span], self.bound[span]).all())
 
 
+def _cheapest(choice: Tensor, cost: Tensor, more: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    """Return the `MOST_MERGED` best of solutions (B, K, rows) with costs (B, K), and of those that came before them."""
+    if more is not None:
+        choice, cost = torch.cat([more[0], choice], 1), torch.cat([more[1], cost], 1)
+    lowest, index = cost.sort(dim=1, stable=True)
+    index = index[:, :MOST_MERGED, None].expand(-1, -1, choice.shape[2])
+    return choice.gather(1, index), lowest[:, :MOST_MERGED]
+
+
 def found_by(options: SamplingOptions) -> str:
-    """Return what finds the solutions of trajectories: the network, or it and the local search inside its chain."""
-    return "network + search" if options.improve_rounds else "network"
+    """Return what finds the solutions of trajectories: the network, or what works with it inside the chain as well."""
+    if options.improve_rounds:
+        return "network + search"
+    return "network + merging" if options.merge else "network"

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..diffusion.sampler import SamplingOptions
 from ..models.diffusion import Model
+from ..problems.rules import HamiltonianCycle
 from .diffusion_search import DiffusionSearch
 from .request import Request
 
@@ -34,7 +35,10 @@ def default_chunk(model: Model, shape: tuple[int, int], decodes: int = 1, device
         # every edge has the key and the value of its column beside it, and is sorted in every decode
         kept, width = candidates, width + 2 * network.width
     if (device or model.device.type) == "cuda":
-        state, decoded = rows * kept * width * 2, rows * decodes * (8 if kept == columns else 8 * columns)
+        each = 8 if kept == columns else 8 * columns  # scores of candidates are spread over all columns
+        if kept < columns and isinstance(model.problem.rule, HamiltonianCycle):
+            each = 32 * kept  # unless tours are made along candidates: scores, sorted, and what they are scores of
+        state, decoded = rows * kept * width * 2, rows * decodes * each
         return max(1, min(GPU_CHUNK_BYTES // state, GPU_DECODES_BYTES // decoded))
     state, decoded = rows * kept * width * 4, rows * columns * decodes * 4
     return max(1, min(CPU_CHUNK_BYTES // state, CPU_DECODES_BYTES // decoded))
@@ -49,10 +53,13 @@ def seconds_of_a_pass(request: Request, model: Model, options: SamplingOptions) 
         least = model.config.network.dense_up_to + 1
     size = tuple(min(count, max(least, int(count * part))) for count in request.size)
     trial = Request(problem, problem.sample(1, size, np.random.default_rng(0)))
-    single = replace(options, steps=1, decodes=1, improve_rounds=0)
-    began = time.perf_counter()
-    DiffusionSearch(trial, model, single, 0, 1, 1).run()
-    return (time.perf_counter() - began) * _entries(model, request) / _entries(model, trial)
+    single = replace(options, steps=1, decodes=1, improve_rounds=0, merge=0)
+    seconds = []
+    for _ in range(2):  # the first may wait for a compiler, whose time does not grow with the matrix
+        began = time.perf_counter()
+        DiffusionSearch(trial, model, single, 0, 1, 1).run()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds) * _entries(model, request) / _entries(model, trial)
 
 
 def _entries(model: Model, request: Request) -> int:

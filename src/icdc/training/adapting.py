@@ -211,7 +211,8 @@ class _Adaptation:
     def _judged(self, network: DiffusionSolver, model: Model, comparison: _Comparison) -> NDArray[np.float64]:
         """Return what a model's samples cost on the instances of a comparison, (count,)."""
         options = network.options_for(model, self.request.size, comparison.samples)
-        options = replace(options, steps=comparison.steps, decodes=min(options.decodes, DECODES), improve_rounds=0)
+        decodes = min(options.decodes, DECODES)
+        options = replace(options, steps=comparison.steps, decodes=decodes, improve_rounds=0, merge=0)
         arrays = self._arrays_of(comparison.places)
         solver = DiffusionSolver(model, sampling=options, device=network.device, chunk=network.chunk)
         found = solver.solve(self.request.problem, arrays, samples=comparison.samples, seed=self.request.seed)
