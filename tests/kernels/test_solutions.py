@@ -27,3 +27,10 @@ def test_scores_are_log_odds_and_scaled_noise(decodes: int) -> None:
     for p in range(2 * decodes):
         torch.testing.assert_close(scores[p], log_odds[p // decodes] + 0.25 * noise[p])
     assert kernels.noisy_scores(log_odds.bfloat16(), None, 1).dtype == torch.float32
+
+
+def test_what_is_found_is_kept_where_it_costs_no_more() -> None:
+    """Cheaper or as cheap: what was found; dearer: what was given."""
+    found, given = torch.tensor([[[1, 1], [2, 2], [3, 3]]]), torch.tensor([[[4, 0], [4, 0], [4, 1]]])
+    kept = kernels.solutions.no_worse(found, given, lambda choice: choice.sum(-1).double())
+    assert kept.tolist() == [[[1, 1], [2, 2], [4, 1]]]

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from .choosing import compiled_runs_on, triton_runs_on
 from .prices import schedule_prices
-from .solutions import column_totals, picked
+from .solutions import column_totals, no_worse, picked
 
 BARRED = 2**60
 """Time of a forbidden pair of whole times: more than any schedule, and three of them still fit; reals have ∞."""
@@ -78,9 +78,7 @@ def improve_schedules(times: Tensor, choice: Tensor, rounds: int, allowed: Tenso
         found = _improve(target, given, choice, own, load, rounds)
     if kind == torch.int64:
         return found
-    # sums of reals are rounded: what the caller will add up decides
-    before, after = (column_totals(times, one).amax(-1) for one in (choice, found))
-    return torch.where((after <= before)[..., None], found, choice)
+    return no_worse(found, choice, lambda schedules: column_totals(times, schedules).amax(-1))
 
 
 def given_away(times: Tensor, allowed: Tensor | None = None) -> Tensor:

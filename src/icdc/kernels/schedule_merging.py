@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .choosing import compiled_runs_fast_on, triton_runs_on
 from .schedule_descent import TOLERANCE, WIDEST_JOBS, WIDEST_MACHINES
-from .solutions import column_totals
+from .solutions import column_totals, no_worse
 
 MOST_CHANGES = 16
 """Changes to a schedule that are taken over from one other."""
@@ -51,9 +51,7 @@ def merge_schedules(times: Tensor, choice: Tensor, others: Tensor) -> Tensor:
         found = _merge(wide, choice, others, load)
     if not times.is_floating_point():
         return found
-    # sums of reals are rounded: what the caller will add up decides
-    before, after = (column_totals(times, one).amax(-1) for one in (choice, found))
-    return torch.where((after <= before)[..., None], found, choice)
+    return no_worse(found, choice, lambda schedules: column_totals(times, schedules).amax(-1))
 
 
 def _merge(times: Tensor, choice: Tensor, others: Tensor, load: Tensor) -> Tensor:

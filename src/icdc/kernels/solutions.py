@@ -7,6 +7,7 @@ no score ever reaches device memory. Their solutions are those of the plain oper
 logarithm decides between two columns.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -170,6 +171,14 @@ def picked(matrix: Tensor, choice: Tensor) -> Tensor:
     """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
     spread = matrix[:, None].expand(-1, choice.shape[1], -1, -1)
     return spread.gather(3, choice[..., None]).squeeze(3)
+
+
+def no_worse(found: Tensor, given: Tensor, cost: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return solutions found (batch, samples, rows), or those given instead, where a search of reals made them dearer.
+
+    A search adds up changes in an order of its own; `cost`, (batch, samples), adds up as its caller will.
+    """
+    return torch.where((cost(found) <= cost(given))[..., None], found, given)
 
 
 def column_totals(matrix: Tensor, choice: Tensor) -> Tensor:

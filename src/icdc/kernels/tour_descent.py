@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .choosing import compiled_runs_on, triton_runs_on
-from .solutions import picked
+from .solutions import no_worse, picked
 
 BARRED = 2**60
 """Length of a forbidden step among whole distances: longer than any tour, and three of them still fit; reals have ∞."""
@@ -57,9 +57,7 @@ def improve_tours(distances: Tensor, successor: Tensor, rounds: int, allowed: Te
         found = _improve(target, successor, step, least, rounds)
     if kind == torch.int64:
         return found
-    # sums of reals are rounded: what the caller will add up decides
-    before, after = (picked(distances, one).sum(-1) for one in (successor, found))
-    return torch.where((after <= before)[..., None], found, successor)
+    return no_worse(found, successor, lambda tours: picked(distances, tours).sum(-1))
 
 
 def least_gain(distances: Tensor) -> Tensor:

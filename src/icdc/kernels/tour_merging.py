@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .choosing import compiled_runs_fast_on, triton_runs_on
-from .solutions import picked
+from .solutions import no_worse, picked
 from .tour_descent import WIDEST_CITIES, least_gain
 
 MOST_PARTS = 32
@@ -57,9 +57,7 @@ def merge_tours(distances: Tensor, successor: Tensor, others: Tensor) -> Tensor:
         found = _merge(wide, successor, others, least)
     if not distances.is_floating_point():
         return found
-    # sums of reals are rounded: what the caller will add up decides
-    before, after = (picked(distances, one).sum(-1) for one in (successor, found))
-    return torch.where((after <= before)[..., None], found, successor)
+    return no_worse(found, successor, lambda tours: picked(distances, tours).sum(-1))
 
 
 def _merge(distances: Tensor, successor: Tensor, others: Tensor, least: Tensor) -> Tensor:

@@ -258,7 +258,7 @@ class Problem(ABC):
         this for every problem through `cost` and `feasible`, or `cost_changes` where there is one (`local_search`);
         schedules, by their structure and `times`, have a faster one.
         """
-        times = self._promised_times(instances)
+        times = self.promised_times(instances)
         if times is not None:
             return kernels.improve_schedules(times, choice, rounds)
         return descend(self, instances, choice, rounds)
@@ -273,10 +273,10 @@ class Problem(ABC):
         on the host. Problems of the structure "makespan" with `times` have it, and so has every `TourProblem`; where no
         parts are known that can be taken over by themselves, choices stay as they are.
         """
-        times = self._promised_times(instances)
+        times = self.promised_times(instances)
         return choice if times is None else kernels.merge_schedules(times, choice, others)
 
-    def _promised_times(self, instances: Instances) -> Tensor | None:
+    def promised_times(self, instances: Instances) -> Tensor | None:
         """Return `times` where the structure promises that their largest total is the cost."""
         return self.times(instances) if self.structure == "makespan" else None
 

@@ -91,17 +91,14 @@ class Task:
     @property
     def has_loads(self) -> bool:
         """Tell whether solutions can be decoded by loads."""
-        return self._times() is not None
-
-    def _times(self) -> Tensor | None:
-        return self.problem.times(self.instances) if self.problem.structure == "makespan" else None
+        return self.problem.promised_times(self.instances) is not None
 
     def times(self) -> Tensor:
         """Return what a row adds to the load of each column, (B, rows, columns), for decoding by loads.
 
         Where a pair is forbidden, something above all others.
         """
-        times = self._times()
+        times = self.problem.promised_times(self.instances)
         if times is None:
             raise UsageError(
                 f'{self.problem.name} cannot be decoded in the order "loads": that is for schedules, problems of the '
