@@ -28,3 +28,8 @@ def relative_error(value: Tensor, reference: Tensor) -> float:
     """Return the norm of the difference, in units of the reference's."""
     value, reference = value.detach().double(), reference.detach().double()
     return float((value - reference).norm() / reference.norm().clamp_min(1e-12))
+
+
+def allowed(tolerance: float, plain: float) -> float:
+    """Return how far off a kernel may be: where plain operations as narrow are far off, too, half as much again."""
+    return max(tolerance, 1.5 * plain)

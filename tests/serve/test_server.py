@@ -96,9 +96,13 @@ def test_cancelled_and_abandoned_searches_stop_computing(running_server: Running
         assert cancelled["answer"]["interrupted"]
         assert time.monotonic() - began < 6
         (worker,) = children(running_server.process.pid)
-        before = processor_seconds(worker)
-        time.sleep(0.6)
-        assert processor_seconds(worker) - before < 0.2, "it goes on computing"
+
+        def rests() -> bool:
+            before = processor_seconds(worker)
+            time.sleep(0.6)
+            return processor_seconds(worker) - before < 0.2
+
+        assert_soon(rests, 10)  # a worker that has just begun may have something to import or to compile still
         # a client that goes away without a word
         with pytest.raises(httpx.TimeoutException):
             client.post("/v1/solve", json=LONG | {"time_limit": 25}, timeout=1.0)
@@ -126,9 +130,12 @@ def test_a_stop_returns_the_best_so_far(start_server: Start) -> None:
     server = start_server("--grace", "0.5").wait()
     client = icdc.Client(server.url)
     job = client.submit(HARD, time_limit=60)
+    events = job.events()
+    next(events)  # who watches already is told the end; who connects while a server stops may be turned away
     assert_soon(lambda: job.state()["cost"] is not None, 40)
     server.process.send_signal(signal.SIGINT)
-    answer = job.answer()
+    *_, end = events
+    answer = client._answer_of(end, job.instance)
     assert answer.feasible
     assert answer.interrupted
     assert server.process.wait(20) == 0
