@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from experiments.features_page import features_table
+from experiments.features_page import features_table, learning_panels, learning_table
 from experiments.figures import FIGURES, draw, training_curves
 from experiments.markdown import between_marks
 from experiments.measure import LEFT_OUT, Measurement, Part
@@ -112,6 +112,7 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
     curves = {
         "matnet-training": training_curves(folder / "matnet-training.csv"),
         "paper-training": training_panels(folder),
+        "learning": learning_panels(folder),
     }
     for name, panels in curves.items():
         if panels:
@@ -123,12 +124,15 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
 def pages(folder: Path, docs: Path) -> dict[Path, str]:
     """Return the text of every page that is generated, whole or in part, by its path."""
     cards = {name: card_of(name) for name in available()}
-    parts = {
-        docs.parent / "README.md": ("results", readme_table(cards, folder)),
-        docs / "baselines.md": ("baselines", baselines_table(folder)),
-        docs / "training.md": ("features", features_table(folder)),
-    }
-    found = {path: between_marks(path.read_text(encoding="utf-8"), *part) for path, part in parts.items()}
+    parts = [
+        (docs.parent / "README.md", "results", readme_table(cards, folder)),
+        (docs / "baselines.md", "baselines", baselines_table(folder)),
+        (docs / "training.md", "features", features_table(folder)),
+        (docs / "training.md", "learning", learning_table(folder)),
+    ]
+    found = {path: path.read_text(encoding="utf-8") for path, _, _ in parts}
+    for path, name, text in parts:
+        found[path] = between_marks(found[path], name, text)
     whole = {
         docs / "results.md": results_page(folder),
         docs / "models.md": models_page(cards, folder),

@@ -1,13 +1,17 @@
-"""What the network should see of instances of many families: a table of the group `features` of `side_by_side`."""
+"""What the network should see of instances of many families: tables and curves of groups of `side_by_side`."""
 
 from pathlib import Path
 
+from experiments.figures import GAP, Lines, Panel
 from experiments.markdown import percent, table
 from experiments.paper_page import WORDS, lines_of
 from experiments.side_by_side import VALIDATION
 from experiments.variants import FAMILIES
 
 GROUP = "features"
+LEARNING = "learning"
+LEARNED = {"atsp-20": "tours of 20 cities", "pmsp-20x4": "schedules of 20×4", "atsp-100": "tours of 100 cities"}
+"""What the learning curves are of, by the test set of their size."""
 
 
 def features_table(folder: Path) -> str:
@@ -32,3 +36,39 @@ def features_table(folder: Path) -> str:
         ]
         parts.append(table([WORDS[data], *(f"×{count}" for count in counts), "rounds"], rows))
     return "\n\n".join(parts) if parts else "Not measured yet."
+
+
+def learning_table(folder: Path) -> str:
+    """Return what every run of the learning curves came to: seconds, rounds, and the gap with averaged weights."""
+    lines = _averaged(folder)
+    if not lines:
+        return "Not measured yet."
+    counts = sorted({int(line["samples"]) for line in lines})
+    last = {(line["run"], int(line["samples"])): line for line in lines}
+    rows = []
+    for run, count in last:
+        if count == counts[0]:
+            one = last[run, count]
+            gaps = (percent(float(last[run, n]["gap"])) if (run, n) in last else "" for n in counts)
+            rows.append([LEARNED[_data_of(run)], one["words"], f"{float(one['at']):.0f}", one["round"], *gaps])
+    return table(["instances", "what the network sees", "seconds", "rounds", *(f"×{count}" for count in counts)], rows)
+
+
+def learning_panels(folder: Path) -> list[Panel]:
+    """Return the curves: gap with averaged weights against training seconds, a panel for each size."""
+    found: dict[str, Lines] = {}
+    for line in _averaged(folder):
+        label = f"{line['words']}, ×{line['samples']}"
+        point = float(line["at"]), float(line["gap"])
+        found.setdefault(LEARNED[_data_of(line["run"])], {}).setdefault(label, []).append(point)
+    return [Panel(title, "training seconds", GAP, lines) for title, lines in found.items()]
+
+
+def _data_of(run: str) -> str:
+    """Return the test set of the size that a run learns."""
+    return next(data for data in LEARNED if run.startswith(f"{data}-"))
+
+
+def _averaged(folder: Path) -> list[dict[str, str]]:
+    wanted = VALIDATION, "average"
+    return [line for line in lines_of(folder, LEARNING) if (line["data"], line["weights"]) == wanted]

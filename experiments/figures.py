@@ -101,8 +101,11 @@ def draw(panels: Sequence[Panel]) -> bytes:
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(6.4 * columns, 4.8 * rows), layout="constrained")
-    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flatten(), panels, strict=False):
+    places = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.remove()
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90)
     return buffer.getvalue()

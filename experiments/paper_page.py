@@ -20,6 +20,7 @@ FILES = {
     "presets": "paper-presets",
     "ours": "our-recipe",
     "features": "features",
+    "learning": "learning",
 }
 """The file in docs/results that has the curves of each group."""
 TEMPLATE = Path(__file__).with_name("paper_template.md")

@@ -99,7 +99,8 @@ def train_all(variants: Sequence[Variant], options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.resume:
         unpack(options.resume, options.work)
-    for config in {load(variant, options).families: load(variant, options) for variant in variants}.values():
+    configs = [load(variant, options) for variant in variants]
+    for config in {(config.families, config.sizes): config for config in configs}.values():
         if config.families:  # once, before all of them would
             of_families(config, options.count, options.work / REFERENCES)
     waiting, running = list(variants), dict[str, subprocess.Popen[bytes]]()

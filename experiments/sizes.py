@@ -4,10 +4,10 @@
 
 Tours and schedules of a size are solved by one network with random weights in both layouts: what it sees of an instance
 (features), one pass of the denoiser, and a whole trajectory with its decoding, each after a first one that does not
-count. Every line is a process of its own, one after another. Memory is the most that all of this takes beyond what was
-there after a small instance. Seconds depend on what else the machine does; what both layouts take in the same run can
-be compared. Lines go to sizes.csv, those of another device are kept and those that are there are not measured again
-unless `--again`; then sizes.png is drawn.
+count. Memory is the most that all of this takes beyond what was there after a small instance; on a CPU it is that of a
+process, so that every line has one of its own. Seconds depend on what else the machine does; what both layouts take in
+the same run can be compared. Lines go to sizes.csv, those of another device are kept and those that are there are not
+measured again unless `--again`; then sizes.png is drawn.
 """
 
 import argparse
@@ -216,16 +216,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = asked.out / "sizes.csv"
     rows: list[dict[str, Any]] = list(read(path))
     todo = lines_to_do(asked, rows)
-    for line in todo:
-        if time.monotonic() > until:
-            print("the time is over; the same command goes on", file=sys.stderr)
-            break
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
+    lines_a_process = 1 if asked.device == "cpu" else None
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=lines_a_process) as pool:
+        for line in todo:
+            if time.monotonic() > until:
+                print("the time is over; the same command goes on", file=sys.stderr)
+                break
             fresh = pool.apply(measure, (*line, asked))
-        same = ("problem", "size", "layout", "hardware")
-        rows = [row for row in rows if any(str(row[name]) != str(fresh[name]) for name in same)] + [fresh]
-        write(path, rows)
-        print(json.dumps(fresh), flush=True)
+            same = ("problem", "size", "layout", "hardware")
+            rows = [row for row in rows if any(str(row[name]) != str(fresh[name]) for name in same)] + [fresh]
+            write(path, rows)
+            print(json.dumps(fresh), flush=True)
     write_atomically(asked.out / "sizes.png", draw(panels(read(path))))
     return 0
 

@@ -40,8 +40,8 @@ from icdc.training.validation import SHIPPED, References, Validation
 
 JOBS = {"tours": "atsp-families", "schedules": "pmsp-families", "navigation": "navigation-families"}
 """The preset of each job."""
-SETTING_UP = 140.0
-"""Seconds of a call that are thought to go into starting, recording and the end, where training time is planned."""
+SETTING_UP = 90.0
+"""Seconds of a call that are thought to go into starting, recording, validating and ending, not into training."""
 ENDING = 12.0
 """Seconds before the end of a call at which a run stops, to write its state and to be packed."""
 COLUMNS = ("job", "size", "family", "gap", "share", "round", "seconds")
@@ -122,7 +122,7 @@ def train_one(job: str, options: argparse.Namespace) -> None:
     resumes = (folder / STATE).is_file()
     # all calls that are left have as much time for training as this one
     box = 60 * options.minutes - ENDING
-    planned = options.calls_left * max(box - SETTING_UP, box / 2)
+    planned = options.calls_left * max(box - options.setting_up, box / 2)
     config = config_of(job, options)
     if resumes:
         plan_again(folder, planned)
@@ -215,7 +215,7 @@ def _start(job: str, options: argparse.Namespace) -> "subprocess.Popen[bytes]":
     folder.mkdir(parents=True, exist_ok=True)
     same = {
         "minutes": options.minutes, "calls-left": options.calls_left, "state": options.state, "out": options.out,
-        "device": options.device, "began": options.began,
+        "device": options.device, "began": options.began, "setting-up": options.setting_up,
     }  # fmt: skip
     command = [sys.executable, "-m", "experiments.train_shipped", "--run", job]
     command += [part for name, value in same.items() for part in (f"--{name}", str(value))]
@@ -235,6 +235,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=9.0, help="of this call, all included")
     parser.add_argument(
         "--calls-left", type=int, default=1, help="calls as long as this one that schedules reckon with"
+    )
+    parser.add_argument(
+        "--setting-up", type=float, default=SETTING_UP, help="seconds of the call that no training is planned for"
     )
     parser.add_argument("--state", type=Path, default=Path("local/shipped"), help="folder of the runs")
     parser.add_argument("--out", type=Path, default=Path("local/shipped-out"), help="folder of what is brought back")

@@ -3,7 +3,8 @@
 `cause` looks for what keeps the paper's own recipe from learning, one switch at a time; `readings` tries where the
 paper leaves a choice; `ours` takes one part of our recipe away at a time; `presets` trains the paper's presets, their
 repaired forms and the diffusion baselines; `features` compares what the network sees of instances of many families:
-relations by dual prices without one channel at a time, and relations in units of the mean.
+relations by dual prices without one channel at a time, and relations in units of the mean; `learning` is for curves of
+the two kinds of relations, and of networks that look at all columns or at each row's best ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -138,15 +139,14 @@ CHANNELS = {
     ),
 }  # fmt: skip
 """What the priced channels of tours and schedules are, in the order of `icdc.problems.priced`."""
+FROM_NOTHING: Settings = {"init": "", "validation.every": 0.0, "mixture.most": 1.0}
+"""Random weights, whatever the preset begins with; shares of families as they are; no validation of the run's own."""
 
 
 def features() -> Iterator[Variant]:
     """Yield what priced relations are worth, whole and without each channel, and relations in units of the mean."""
     for data, (preset, sizes) in FAMILIES.items():
-        # one size, all columns, and shares as they are
-        base: dict[str, Any] = {
-            "sizes": sizes, NETWORK + "candidates": 0, "validation.every": 0.0, "mixture.most": 1.0,
-        }  # fmt: skip
+        base: dict[str, Any] = {**FROM_NOTHING, "sizes": sizes, NETWORK + "candidates": 0}
         switches: dict[str, tuple[str, Settings]] = {
             "priced": ("all channels by prices", base),
             "mean": ("units of the mean instead of prices", {**base, NETWORK + "priced": False}),
@@ -155,6 +155,17 @@ def features() -> Iterator[Variant]:
             hidden = {**base, NETWORK + "hidden_relations": [channel]}
             switches[f"without-{channel}"] = (f"without the {words}", hidden)
         yield from _of(data, preset, switches)
+
+
+def learning() -> Iterator[Variant]:
+    """Yield both kinds of relations on small instances, and both layouts on tours that are small enough for both."""
+    yield from (variant for variant in features() if variant.name.endswith(("-priced", "-mean")))
+    base: dict[str, Any] = {**FROM_NOTHING, "sizes": [[100]]}
+    switches: dict[str, tuple[str, Settings]] = {
+        "dense": ("all columns", {**base, NETWORK + "candidates": 0}),
+        "sparse": ("16 candidate columns", {**base, NETWORK + "candidates": 16, NETWORK + "dense_up_to": 50}),
+    }
+    yield from _of("atsp-100", "atsp-families", switches)
 
 
 def cause() -> Iterator[Variant]:
@@ -194,7 +205,9 @@ def presets() -> Iterator[Variant]:
             yield Variant(f"{method}-{data}", f"`{method}-{data}`", f"{method}-{data}", data, greedy=True)
 
 
-GROUPS = {"cause": cause, "readings": readings, "ours": ours, "presets": presets, "features": features}
+GROUPS = {
+    "cause": cause, "readings": readings, "ours": ours, "presets": presets, "features": features, "learning": learning,
+}  # fmt: skip
 """What can be trained by its name."""
 
 

@@ -64,8 +64,15 @@ WAYS: dict[str, dict[str, list[Way]]] = {
     },
     "makespan": {
         ALONE: [
-            {"reverse": "fresh", "order": order, "temperature": temperature, "decodes": 512}
-            for order, temperature in (("rule", 0.7), ("rule", 1.0), ("loads", 0.7), ("loads", 1.5))
+            {"order": order, "temperature": temperature, "decodes": 512, **more}
+            for order, temperature, more in (
+                ("rule", 0.7, {"reverse": "fresh"}),
+                ("rule", 1.0, {"reverse": "fresh"}),
+                ("rule", 1.0, {"reverse": "independent", "reverse_temperature": 10.0}),
+                ("rule", 1.5, {"reverse": "independent", "reverse_temperature": 30.0}),
+                ("loads", 0.7, {"reverse": "fresh"}),
+                ("loads", 1.5, {"reverse": "fresh"}),
+            )
         ],
         MERGED: [
             {"reverse": "fresh", "order": order, "temperature": temperature, "decodes": 512, "merge": 512}
@@ -114,19 +121,19 @@ def chosen(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
 def with_advice(card: Mapping[str, Any], size: Size, kind: str, way: Way) -> dict[str, Any]:
     """Return a card that advises a way for a size, in place of what it advised there before to the same people.
 
-    Advice to merge decodes leaves advice to those who do not as it is, and the other way round.
+    Advice with merging replaces only advice with merging. Advice without it replaces only its like for the model alone;
+    with search it replaces both, since merging was among the ways and lost.
     """
-    searched = kind == SEARCHED
+    searched, merges = kind == SEARCHED, bool(way.get("merge"))
     entry: dict[str, Any] = {"size": list(size), "samples": 1, "options": way}
     if searched:
         entry["with_search"] = True
-    others = [
-        old
-        for old in card.get("solving", [])
-        if old.get("size") != list(size)
-        or bool(old.get("with_search")) != searched
-        or bool(old["options"].get("merge")) != bool(way.get("merge"))
-    ]
+
+    def goes(old: Mapping[str, Any]) -> bool:
+        same_kind = old.get("size") == list(size) and bool(old.get("with_search")) == searched
+        return same_kind and (bool(old["options"].get("merge")) == merges or (searched and not merges))
+
+    others = [old for old in card.get("solving", []) if not goes(old)]
     return {**card, "solving": [*others, entry]}
 
 

@@ -42,7 +42,7 @@ def test_the_command_writes_table_and_figure_and_ends_in_time(monkeypatch: pytes
     class Here:
         """Does in this process what a pool of one would do in another."""
 
-        def __init__(self, *_: object) -> None: ...
+        def __init__(self, *_: object, **__: object) -> None: ...
 
         def __enter__(self) -> "Here":
             return self

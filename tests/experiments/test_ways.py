@@ -52,6 +52,9 @@ def test_advice_replaces_that_of_its_size_and_kind_alone() -> None:
     assert [entry["options"]["temperature"] for entry in plain["solving"]] == [1.0, 0.4, 0.9, 0.2]
     searched = ways.with_advice(plain, (100,), "with search", {"temperature": 0.6, "merge": 9})
     assert [entry["options"]["temperature"] for entry in searched["solving"]] == [1.0, 0.4, 0.9, 0.2, 0.6]
+    # with search merging was one of the ways: what is better without it takes the place of all advice
+    without = ways.with_advice(searched, (100,), "with search", {"temperature": 0.1})
+    assert [entry["options"]["temperature"] for entry in without["solving"]] == [1.0, 0.9, 0.2, 0.1]
 
 
 def test_the_command_writes_the_card_and_measures_nothing_twice(
