@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from icdc.errors import IcdcError, UsageError
@@ -63,8 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         place, old = path_of(asked.name), digest_of(path_of(asked.name))
         card = successor(card_of(str(asked.model)), card_of(asked.name), asked.shared)
-        write_atomically(place, asked.model.read_bytes())
-        write_card(place, card)
+        with TemporaryDirectory() as folder:  # weights and card come together, or neither does
+            ready = Path(folder) / place.name
+            ready.write_bytes(asked.model.read_bytes())
+            write_card(ready, card)
+            write_atomically(place, ready.read_bytes())
         if place.parent == models_folder():
             write_index()
     except IcdcError as error:

@@ -68,6 +68,15 @@ def test_the_command_replaces_weights_card_and_index(
     card = card_of(str(place))
     assert (card["sizes"], card["solving"], card["results"]) == ([[10, 2], [20, 3]], OLD["solving"], [])
     assert json.loads((shipped / "index.json").read_text())["pmsp"]["sizes"] == [[10, 2], [20, 3]]
+    whole = place.read_bytes()
+
+    def killed(path: Path, card: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(successor, "write_card", killed)
+    with pytest.raises(KeyboardInterrupt):
+        successor.main([str(save(tmp_path / "third.safetensors", "pmsp", [[9, 2]], seed=2)), "--name", "pmsp"])
+    assert place.read_bytes() == whole, "weights of one model with the card of another"
     other = save(tmp_path / "other.safetensors", "atsp", [[5]])
     assert successor.main([str(other), "--name", "pmsp"]) == UsageError.exit_code
     assert "cannot take the place" in capsys.readouterr().err
