@@ -19,7 +19,6 @@ __version__ = "0.1.0"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOMES = {
-    "Adapt": "icdc.solving.adapting",
     "solve": "icdc.solving.api",
     "solve_many": "icdc.solving.api",
     "UnfamiliarWarning": "icdc.solving.api",
@@ -84,7 +83,6 @@ if TYPE_CHECKING:
     from .problems.contract import picked, totals_by_column
     from .problems.matrices import checked_matrix
     from .solving import DiffusionSolver
-    from .solving.adapting import Adapt
     from .solving.answer import Answer
     from .solving.api import UnfamiliarWarning, solve, solve_many
     from .solving.registry import make_solver
@@ -93,7 +91,6 @@ if TYPE_CHECKING:
     from .training.finetuning import finetune
 
 __all__ = [
-    "Adapt",
     "Answer",
     "Atsp",
     "Client",

@@ -346,39 +346,15 @@ def test_ctrl_c_prints_the_best_so_far(tmp_path: Path, models: dict[str, Path]) 
     assert json.loads(out)["objective"] in (4, 6)
 
 
-def test_a_model_is_adapted_and_it_is_said(icdc: Any, shop: Path, models: dict[str, Path]) -> None:
-    network = ("--solver", "network", "--model", models["pmsp"], "--steps", 2, "--samples", 2, "--json")
-    ran = icdc("solve", shop, *network, "--adapt", 2, "--time-limit", 60, "--seed", 3)
-    assert ran.code == 0
-    (line,) = ran.out.splitlines()
-    answer = json.loads(line)
-    assert answer["feasible"]
-    assert "adapted" in ran.err
-    if ran.err.startswith("icdc: adapted"):
-        assert answer["model"] == f"{models['pmsp']}, adapted"
-
-
-def test_a_solver_without_a_model_is_not_adapted(icdc: Any, shop: Path) -> None:
-    ran = icdc("solve", shop, "--solver", "ect", "--adapt", 5)
-    assert (ran.code, ran.out) == (2, "")
-    assert "the solver 'ect' has no model to adapt: only icdc and network have one" in ran.err
-
-
-def test_a_file_of_answers_goes_on_though_the_model_was_adapted(
-    icdc: Any, shop: Path, models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_of_answers_goes_on_though_its_model_was_adapted_then(
+    icdc: Any, shop: Path, models: dict[str, Path], tmp_path: Path
 ) -> None:
-    from icdc.training import adapting
-
-    said = iter([2.0, 1.0])
-    monkeypatch.setattr(adapting._Adaptation, "_judged", lambda *_: np.full(1, next(said)))
-    monkeypatch.setattr(adapting._Adaptation, "_comparison", lambda *_: (0.0, None))
-    monkeypatch.setattr(adapting._Adaptation, "_trained", lambda self, model, *_: (adapting.copy_of(model, {}), 1))
     out = tmp_path / "answers.jsonl"
     network = ("--solver", "network", "--model", models["pmsp"], "--steps", 2, "--samples", 2, "--out", out)
-    assert icdc("solve", shop, *network, "--adapt", 1).code == 0
-    (line,) = out.read_text().splitlines()
-    assert json.loads(line)["model"] == f"{models['pmsp']}, adapted"
-    again = icdc("solve", shop, *network, "--adapt", 1, "--resume")
+    assert icdc("solve", shop, *network).code == 0
+    line = json.loads(out.read_text())
+    out.write_text(json.dumps({**line, "model": f"{line['model']}, adapted"}) + "\n")
+    again = icdc("solve", shop, *network, "--resume")
     assert again.code == 0, again.err
     assert "1 of 1 instances answered, 1 of them before" in again.err
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from icdc.problems.contract import Problem
-from icdc.solving import Abilities, Found, Request, Solver
+from icdc.solving import Found, Request, Solver
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Recording(Solver):
     """
 
     name = "recording"
-    abilities = Abilities(adapt=True)
     default_samples = 5
     column: int = 0
     interrupted: bool = False

@@ -53,10 +53,6 @@ def solve(
         int | None, typer.Option(min=0, help="Local search: changes to the best solution of every denoising step.")
     ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds to spend on all instances together.")] = None,
-    adapt: Annotated[
-        float | None,
-        typer.Option(help="Seconds to train the model on these instances first; a part of --time-limit if given."),
-    ] = None,
     start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
     wishes: WishOptions,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
@@ -86,10 +82,6 @@ def solve(
     # mistakes in the options are said before anything heavy is imported
     if time_limit is not None:
         check.seconds(time_limit, "--time-limit")
-    if adapt is not None:
-        check.seconds(adapt, "--adapt")
-        if ray is not None:
-            raise UsageError("--adapt trains on this machine; leave out --ray, or fine-tune a model first")
     if samples is not None:
         check.samples(samples, time_limit, "--samples")
     check.whole(seed, "--seed")
@@ -100,7 +92,6 @@ def solve(
 
     from ..io import read_instances
     from ..plots import Recorder
-    from ..solving.adapting import check_adapt
     from ..solving.answers_file import AnswersFile
     from ..solving.cluster import Cluster
     from ..solving.path import solve_instances
@@ -114,7 +105,6 @@ def solve(
     chosen = _make(
         solver, model=model, steps=steps, refine=refine, improve_rounds=improve_rounds, device=device, trace=recorder
     )
-    adapting = check_adapt(adapt, chosen, time_limit)
     read = reading.options()
     instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
     wanted = wishes.read(reading.decimal)
@@ -134,7 +124,6 @@ def solve(
         observer=watch,
         cluster=cluster,
         file=file,
-        adapt=adapting,
     )
     infeasible, interrupted, reason = 0, False, None
     try:

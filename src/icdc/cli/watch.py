@@ -40,10 +40,6 @@ class Watch(Observer):
         self.clear()
         print(f"icdc: {visible(sentence)}", file=self._stream)
 
-    def adapted(self, sentence: str) -> None:
-        """Say what came of adapting."""
-        self.note(sentence)
-
     def begin(self, job: Job, bound: NDArray[np.float64]) -> None:
         """Say what is being solved from now on."""
         for line in [] if self._explain is None else explained(job, self._explain):

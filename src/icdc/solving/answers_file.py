@@ -17,7 +17,6 @@ from ..problems.asked import objective as objective_of
 from ..problems.asked import violation
 from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
-from .adapting import ADAPTED
 from .answer import Answer, json_line
 from .jobs import Job
 from .verify import Verdict, judge
@@ -75,7 +74,7 @@ class AnswersFile:
             for key, value in run.items():
                 used = line.get(key)
                 if key == "model" and isinstance(used, str):
-                    used = used.removesuffix(ADAPTED)  # to the instances of that time
+                    used = used.removesuffix(", adapted")  # as versions that adapted models wrote it
                 cut_short = limited and key == "samples" and type(used) is int and 0 <= used < value
                 if used != value and not cut_short and not (key == "model" and used is None):  # it may have needed none
                     raise UsageError(f"{where} was made with {key} {line.get(key)}, not {value}; resume with the same")

@@ -35,7 +35,7 @@ class AnytimeSolver(Solver):
     """
 
     name: ClassVar[str] = "icdc"
-    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, bound=True, trace=True, adapt=True)
+    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, bound=True, trace=True)
     default_samples: ClassVar[int] = 8
     quick_options: ClassVar[Mapping[str, Any]] = {"device": str}
 
@@ -50,10 +50,6 @@ class AnytimeSolver(Solver):
         from .diffusion import DiffusionSolver
 
         return DiffusionSolver(self.model, **self.network_options)
-
-    def with_model(self, model: Any) -> Self:
-        """Return this solver with another model."""
-        return type(self)(model, **self.network_options)
 
     def refusal(self, problem: Problem) -> str | None:
         if self.model is None and problem.structure is not None:

@@ -24,7 +24,6 @@ from ..problems.instance import Instance
 from ..problems.naming import pair_text
 from ..problems.registry import get_problem, problem_of_file
 from ..problems.wishes import Item, Wishes, posed
-from .adapting import Adapt, check_adapt
 from .answer import Answer
 from .jobs import Observer
 from .path import solve_instances
@@ -59,7 +58,6 @@ def solve(
     callback: SolveCallback | None = None,
     forbidden: Literal["nan"] | None = None,
     reading: ReadOptions | None = None,
-    adapt: float | Adapt | None = None,
     **options: Any,
 ) -> Answer:
     """Solve one instance and return a checked answer with a lower bound.
@@ -89,15 +87,13 @@ def solve(
         those it is about); return True to stop.
     forbidden : "nan" if NaN marks a forbidden pair; otherwise it is refused.
     reading : answers to what a file or a frame may leave open, such as ReadOptions(metric="euclidean").
-    adapt : seconds to train the model on these very instances before they are solved, a part of the time limit where
-        there is one; `Adapt(rounds=…)` counts instead. What is better on them is used, and no answer is worse for it.
     options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
     starts = None if start is None else [start]
     wishes = Wishes(fixed, busy, open, first, last, stay)
     answers = _solve(
         [instance], problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden,
-        reading, adapt,
+        reading,
     )  # fmt: skip
     if len(answers) != 1:
         raise UsageError(f"{instance} holds {len(answers)} instances; solve_many answers them all")
@@ -126,7 +122,6 @@ def solve_many(
     callback: SolveCallback | None = None,
     forbidden: Literal["nan"] | None = None,
     reading: ReadOptions | None = None,
-    adapt: float | Adapt | None = None,
     **options: Any,
 ) -> list[Answer]:
     """Solve instances of any sizes, equal ones together, and return a checked answer for each, in their order.
@@ -139,7 +134,7 @@ def solve_many(
     wishes = Wishes(fixed, busy, open, first, last, stay)
     return _solve(
         [instances] if isinstance(instances, str | Path) else instances,
-        problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden, reading, adapt,
+        problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden, reading,
     )  # fmt: skip
 
 
@@ -157,7 +152,6 @@ def _solve(
     options: Mapping[str, Any],
     forbidden: Literal["nan"] | None,
     reading: ReadOptions | None,
-    adapt: float | Adapt | None,
 ) -> list[Answer]:
     """Do what `solve` and `solve_many` promise; warnings point to who called them."""
     time_limit = checks.optional(checks.seconds, time_limit)
@@ -187,7 +181,6 @@ def _solve(
     observer = _Caller(callback)
     numbered = solve_instances(
         wanted, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer,
-        adapt=check_adapt(adapt, chosen, time_limit),
     )  # fmt: skip
     answers = [answer for _, answer in numbered]
     if len(answers) < len(found):

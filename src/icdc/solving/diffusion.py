@@ -42,7 +42,7 @@ class DiffusionSolver(Solver):
     """
 
     name: ClassVar[str] = "network"
-    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True, adapt=True)
+    abilities: ClassVar[Abilities] = Abilities(samples=True, device=True, trace=True)
     default_samples: ClassVar[int] = 32
 
     model: Model | str | None

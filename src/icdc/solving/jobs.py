@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ class Observer:
 
     def note(self, sentence: str) -> None:
         """Hear something that whoever asked should know, such as that instances are new to the model."""
-
-    def adapted(self, sentence: str) -> None:
-        """Hear what came of adapting the model to the instances, where that was asked for."""
 
     def begin(self, job: "Job", bound: NDArray[np.float64]) -> None:
         """Hear that a job begins, and the lower bounds (count,) known before it; −inf where there is none."""
@@ -40,23 +37,6 @@ class Plan:
     seed: int
 
 
-class Known(NamedTuple):
-    """What is known of a job's instances when it begins, where the model was adapted to them before.
-
-    found_by : what found each solution that the job starts from.
-    bound : (count,), proven lower bounds; −inf where there is none.
-    seconds : what adapting took, for each instance.
-    finished : the job is to be answered with what is known.
-    interrupted : because Ctrl-C ended it.
-    """
-
-    found_by: tuple[str, ...]
-    bound: NDArray[np.float64]
-    seconds: float
-    finished: bool = False
-    interrupted: bool = False
-
-
 @dataclass(frozen=True)
 class Job:
     """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from.
@@ -68,7 +48,6 @@ class Job:
     instances: list[Instance]
     plan: Plan
     start: NDArray[np.int64] | None = None
-    known: Known | None = None
     restated: list[Restated] | None = None
 
     @property
@@ -162,11 +141,8 @@ def part_of(job: Job, places: Sequence[int]) -> Job:
     """Return the part of a job at some of its places."""
     kept = [number for number, place in enumerate(job.places) if place in set(places)]
     start = None if job.start is None else job.start[kept]
-    known = job.known
-    if known is not None:
-        known = known._replace(found_by=tuple(known.found_by[number] for number in kept), bound=known.bound[kept])
     restated = None if job.restated is None else [job.restated[number] for number in kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, known, restated)
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, restated)
 
 
 def back(restated: Sequence[Restated] | None, choice: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,7 +23,6 @@ from .solver import Solver
 from .verify import Verdict, lower_bounds, permitted
 
 if TYPE_CHECKING:
-    from .adapting import Adapt
     from .answers_file import AnswersFile
     from .cluster import Cluster
 
@@ -39,7 +38,6 @@ def solve_instances(
     observer: Observer | None = None,
     cluster: "Cluster | None" = None,
     file: "AnswersFile | None" = None,
-    adapt: "Adapt | None" = None,
 ) -> Iterator[tuple[int, Answer]]:
     """Yield a checked answer for every instance, with the instance's place in the input.
 
@@ -57,7 +55,6 @@ def solve_instances(
     cluster : other machines that do the work.
     file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
         those that the file had before are not made again.
-    adapt : train the solver's model on the instances first; its seconds are a part of the time limit.
     """
     observer = observer or Observer()
     restated = [restate(instance) for instance in instances]
@@ -75,20 +72,9 @@ def solve_instances(
     )
 
     def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
-        for answers in found_by_jobs(some):
+        done = do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
+        for answers in done:
             yield {place: _as_asked(answer, restated[place]) for place, answer in answers.items()}
-
-    def found_by_jobs(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
-        if cluster is not None:
-            return cluster.do_all(some, time_limit)
-        if adapt is None or not some:
-            return do_all(some, time_limit, observer)
-        from .adapting import adapt_jobs
-
-        began = time.perf_counter()
-        ready = adapt_jobs(some, adapt, observer)
-        left = None if time_limit is None else max(0.01, time_limit - (time.perf_counter() - began))
-        return do_all(ready, left, observer)
 
     if file is None:
         yield from in_order(answers_of(jobs))
@@ -141,30 +127,22 @@ def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = F
     problem, arrays, plan = job.problem, job.arrays, job.plan
     if late:
         return _answers(job, at_once(problem, arrays, job.start, interrupted=False), begun)
-    known = job.known
     try:
-        if plan.solver.abilities.bound or (known is not None and known.finished):
-            bound = np.full(len(job.places), -np.inf)
-        else:
-            bound = lower_bounds(problem, arrays)
-        if known is not None:
-            bound = np.fmax(bound, known.bound)
+        bound = None if plan.solver.abilities.bound else lower_bounds(problem, arrays)
         highest = np.array([highest_cost(instance) for instance in job.instances], dtype=np.float64)
-        observer.begin(job, np.where(bound <= highest, bound, -np.inf))
+        known = np.full(len(job.places), -np.inf) if bound is None else bound
+        observer.begin(job, np.where(known <= highest, known, -np.inf))
         left = None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - begun))
-        if known is not None and known.finished:
-            results = at_once(problem, arrays, job.start, bound, known.interrupted)
-        else:
-            results = plan.solver.solve(
-                problem,
-                arrays,
-                samples=plan.samples,
-                seed=plan.seed,
-                time_limit=left,
-                start=job.start,
-                bound=None if plan.solver.abilities.bound and known is None else bound,
-                callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
-            )
+        results = plan.solver.solve(
+            problem,
+            arrays,
+            samples=plan.samples,
+            seed=plan.seed,
+            time_limit=left,
+            start=job.start,
+            bound=bound,
+            callback=_without_stand_ins(highest, _with_places(job, observer.improved)),
+        )
     except KeyboardInterrupt:  # before the solver had begun; while it searches, it sees to that itself
         results = at_once(problem, arrays, job.start)
     return _answers(job, results, begun)
@@ -173,12 +151,12 @@ def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = F
 def _answers(job: Job, results: Results, begun: float) -> dict[int, Answer]:
     """Return the checked answer of every place of a job."""
     plan = job.plan
-    seconds = (time.perf_counter() - begun) / len(job.places) + (0.0 if job.known is None else job.known.seconds)
+    seconds = (time.perf_counter() - begun) / len(job.places)
     judged = [
         permitted(verdict, instance, choice)
         for instance, choice, verdict in zip(job.instances, results.choice, results.verdicts(), strict=True)
     ]
-    rows = zip(job.places, job.instances, results.choice, judged, _found_by(job, results.found_by), strict=True)
+    rows = zip(job.places, job.instances, results.choice, judged, results.found_by, strict=True)
     return {
         place: Answer(
             instance, choice, verdict, plan.samples if results.samples is None else results.samples, seconds,
@@ -188,13 +166,6 @@ def _answers(job: Job, results: Results, begun: float) -> dict[int, Answer]:
         for place, instance, choice, verdict, found_by in rows
         if verdict.feasible or not results.interrupted
     }  # fmt: skip
-
-
-def _found_by(job: Job, said: Sequence[str]) -> list[str]:
-    """Return what found every answer; where it is what the job began with, what had found that."""
-    if job.known is None:
-        return list(said)
-    return [first if by == "start" else by for by, first in zip(said, job.known.found_by, strict=True)]
 
 
 def _without_solution(job: Job) -> dict[int, Answer]:
@@ -230,9 +201,8 @@ def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
     """Return a callback that hears, too, where in the input the instances of a job are, and of choices as asked."""
 
     def told(improvement: Improvement) -> bool | None:
-        by = None if improvement.found_by is None else _found_by(job, improvement.found_by)
         choice = back(job.restated, improvement.choice)
-        return callback(replace(improvement, places=tuple(job.places), choice=choice, found_by=by))
+        return callback(replace(improvement, places=tuple(job.places), choice=choice))
 
     return told
 
@@ -249,8 +219,6 @@ def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) ->
         left -= len(job.places)
         answers = do(job, share, observer, late=late)
         yield answers
-        if job.known is not None and job.known.finished:
-            continue  # the others have been told to end, too
         if len(answers) < len(job.places) or any(answer.interrupted for answer in answers.values()):
             return
 

@@ -155,13 +155,11 @@ def at_once(
     problem: Problem,
     arrays: Arrays,
     start: NDArray[np.int64] | None = None,
-    bound: NDArray[np.float64] | None = None,
     interrupted: bool = True,
 ) -> Results:
     """Return answers without any search, for when Ctrl-C came before one began: the starts, or what the rule gives."""
     choice = first_choice(problem, arrays) if start is None else start
     feasible, cost = judge(problem, arrays, choice)
-    known = np.full(len(choice), -np.inf) if bound is None else bound
-    proven = feasible & meets(cost.astype(np.float64), known)
     found_by = ("construction" if start is None else "start",) * len(choice)
-    return Results(choice, feasible, cost, known, proven, 0.0, None, interrupted, found_by, 0)
+    bound, proven = np.full(len(choice), -np.inf), np.zeros(len(choice), dtype=bool)
+    return Results(choice, feasible, cost, bound, proven, 0.0, None, interrupted, found_by, 0)

@@ -31,14 +31,12 @@ class Abilities:
     device : it can run on a GPU.
     bound : it works out lower bounds at least as good as the problem's own, which is then not asked for them.
     trace : it can show the steps of its search, to animate them.
-    adapt : it has a diffusion model, which can be trained on the instances at hand; see `with_model`.
     """
 
     samples: bool = False
     device: bool = False
     bound: bool = False
     trace: bool = False
-    adapt: bool = False
 
 
 class Solver(ABC):
