@@ -7,7 +7,7 @@ COPY src ./src
 ARG TORCH_INDEX
 RUN python -m venv /opt/icdc \
  && /opt/icdc/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch \
- && /opt/icdc/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt '.[serve,search,excel]' \
+ && /opt/icdc/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt '.[serve,excel]' \
  && find /opt/icdc -name tests -type d -prune -exec rm -rf {} +
 
 FROM python:3.12-slim

@@ -14,7 +14,7 @@ class ClassicalSearch(ClassicalSolver):
 
     For `seconds` an instance, or as long as the time limit says; with neither (seconds=none) for as many steps as the
     default solver makes without a limit, and then a seed repeats itself. It ends early where an answer is proven. Inner
-    loops are compiled where numba is installed (`pip install 'icdc[search]'`), and use all cores.
+    loops are compiled, and use all cores.
     """
 
     name = "search"
