@@ -55,7 +55,7 @@ class Module:
 
 def part_of(name: str) -> str:
     """Return the part of the package that a module belongs to: "search" for "icdc.search.run"."""
-    return (name.split(".") + [""])[1]
+    return name.split(".")[1] if "." in name else ""
 
 
 class House:
