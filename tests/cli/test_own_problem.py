@@ -51,10 +51,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_from_instances_to_answers(icdc: Any, here: Path) -> None:
     made = icdc("generate", NAME, "--size", "5x3", "--count", 3, "--out", "set.npz")
     assert made.code == 0, made.err
-    trained = icdc("train", "shop.toml", "--out", "run", "--device", "cpu")
+    trained = icdc("train", "shop.toml", "--problem", NAME, "--out", "run", "--device", "cpu")
     assert trained.code == 0, trained.err
     model = trained.out.strip()
-    resumed = icdc("train", "shop.toml", "--out", "run", "--device", "cpu", "--resume")
+    resumed = icdc("train", "shop.toml", "--problem", NAME, "--out", "run", "--device", "cpu", "--resume")
     assert resumed.code == 0, resumed.err
     options = ("--problem", NAME, "--samples", 4, "--device", "cpu", "--json")
     ran = icdc("solve", "set.npz", "--model", model, *options)
@@ -68,12 +68,14 @@ def test_from_instances_to_answers(icdc: Any, here: Path) -> None:
 def test_files_do_not_bring_their_code_along(icdc: Any, here: Path) -> None:
     """Without --problem, a dataset and a model of a problem that does not ship are refused, and say how."""
     assert icdc("generate", NAME, "--size", "5x3", "--count", 1, "--out", "set.npz").code == 0
-    model = icdc("train", "shop.toml", "--out", "run", "--device", "cpu").out.strip()
+    model = icdc("train", "shop.toml", "--problem", NAME, "--out", "run", "--device", "cpu").out.strip()
     (here / "shop.csv").write_text("1,2\n3,4\n5,6\n")
     for arguments in (
         ("solve", "set.npz", "--solver", "random"),
         ("solve", "shop.csv", "--model", model),
         ("evaluate", "set.npz", "--solver", "random"),
+        ("train", "shop.toml", "--out", "other"),
+        ("train", "shop.toml", "--out", "run", "--resume"),
     ):
         sys.modules.pop("eligible_machines", None)
         ran = icdc(*arguments)

@@ -153,3 +153,13 @@ def test_nothing_is_built_of_more_than_there_is(models: dict[str, Path]) -> None
     assert len(built) == 1
     with pytest.raises(InputError, match="do not fit"):
         build_fitting(build, 1, [1], {**shapes, "more": (1,)}, models["atsp"])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_finite_numbers_are_refused(models: dict[str, Path], tmp_path: Path, value: float) -> None:
+    model = load(models["pmsp"])
+    with torch.no_grad():
+        list(model.network.parameters())[-1].view(-1)[0] = value
+    model.save(tmp_path / "broken.safetensors")
+    with pytest.raises(InputError, match="are not all finite numbers"):
+        load(tmp_path / "broken.safetensors")

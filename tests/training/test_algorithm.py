@@ -1,5 +1,7 @@
 """Training runs: they learn, they repeat, they survive being killed, and processes agree."""
 
+import errno
+import io
 import json
 import os
 import signal
@@ -19,7 +21,7 @@ from icdc.errors import DivergedError, InputError, UsageError
 from icdc.models.diffusion import load
 from icdc.solving import DiffusionSolver
 from icdc.training import Progress, Trainer, TrainingConfig
-from icdc.training.checkpoint import METRICS, MODEL, STATE, load_state
+from icdc.training.checkpoint import METRICS, MODEL, STATE, load_state, save_state
 from icdc.training.presets import build_config
 
 NETWORK = {"width": 32, "heads": 4, "edge_width": 16, "encoder_layers": 1, "denoiser_layers": 2}
@@ -209,6 +211,52 @@ def test_resuming_nothing_says_so(tmp_path: Path) -> None:
     (tmp_path / STATE).write_bytes(b"not a state")
     with pytest.raises(InputError, match="not a readable training state"):
         load_state(tmp_path, TrainingConfig)
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence wherever the disk fills, also where torch ends the file that it could not finish."""
+    whole = {"numbers": torch.zeros(1000)}
+    save_state(tmp_path, TrainingConfig(), whole)
+    size = (tmp_path / STATE).stat().st_size
+    (tmp_path / STATE).unlink()
+
+    class FullDisk(io.BytesIO):
+        room = 0
+
+        def write(self, data: Any) -> int:
+            if self.tell() + len(data) > self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(data)
+
+        def fileno(self) -> int:
+            raise AssertionError("nothing was written")
+
+    monkeypatch.setattr("builtins.open", lambda *arguments, **options: FullDisk())
+    for FullDisk.room in range(0, size, 97):
+        with pytest.raises(InputError, match=r"state\.pt: cannot be written \(No space left on device\)"):
+            save_state(tmp_path, TrainingConfig(), whole)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_state_without_its_parts_is_refused(tmp_path: Path) -> None:
+    config = small("atsp", [4], rounds=1)
+    Trainer(config, device="cpu", out=tmp_path).run()
+    state = torch.load(tmp_path / STATE, weights_only=True)
+
+    def refusal(changed: dict[str, Any]) -> str:
+        torch.save(changed, tmp_path / STATE)
+        with pytest.raises(InputError) as refused:
+            Trainer(config, device="cpu", out=tmp_path, resume=True).run()
+        return str(refused.value)
+
+    for name in state.keys() - {"extra"}:
+        words = "not a readable training state" if name == "config" else f"not a whole training state: it lacks {name}"
+        assert words in refusal({key: value for key, value in state.items() if key != name})
+    for name, value in (
+        ("network", {}), ("average", 3), ("optimizer", {}), ("draws", "x"), ("memories", []), ("memories", [{}]),
+        ("generators", ["("]), ("generators", ["{}"]), ("extra", "{"),
+    ):  # fmt: skip
+        assert "does not fit the run" in refusal({**state, name: value})
 
 
 def test_a_size_that_does_not_fit_the_problem() -> None:

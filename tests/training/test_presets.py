@@ -1,5 +1,6 @@
 """Presets and TOML files: they load, they extend one another, and they are listed with a line each."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from icdc.errors import InputError, UsageError
 from icdc.models.catalogue import available, load_weights
 from icdc.models.diffusion import Model
 from icdc.problems.registry import get_problem
-from icdc.training import TrainingConfig, load_config, parse_override, presets
+from icdc.training import TrainingConfig, load_config, parse_override, presets, train
+from icdc.training.checkpoint import PARTS, save_state
 from icdc.training.matnet import MatNetConfig
 from icdc.training.presets import build_config, read_settings
 
@@ -130,3 +132,25 @@ def test_a_configuration_is_changed_as_a_preset_is() -> None:
     assert isinstance(config, MatNetConfig)
     assert (config.batch, config.rollouts, config.optimizer.clip) == (8, 24, 2.0)
     assert config.optimizer.learning_rate == 4e-4
+
+
+def test_a_file_does_not_decide_what_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a TOML file, nor one that it extends, nor the state of a run; who trains names the problem."""
+    (tmp_path / "intruder.py").write_text("from icdc.problems.atsp import Atsp as Own\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "below.toml").write_text('problem = "intruder:Own"\nsizes = [[4]]\nrounds = 1\n')
+    file = tmp_path / "mine.toml"
+    file.write_text('extends = "below.toml"\n')
+    for run in (load_config, train):
+        with pytest.raises(InputError, match="a file does not decide what is imported"):
+            run(str(file))
+    assert load_config(str(file), {"problem": "atsp"}).problem == "atsp"
+
+    own = load_config(str(file), {"problem": "intruder:Own"})
+    save_state(tmp_path, own, dict.fromkeys(PARTS))
+    with pytest.raises(InputError, match="a file does not decide what is imported"):
+        train(load_config(str(file), {"problem": "atsp"}), out=tmp_path, resume=True, device="cpu")
+    assert "intruder" not in sys.modules
+    with pytest.raises(InputError, match="the saved state does not fit"):  # it has nothing but the names of its parts
+        train(own, out=tmp_path, resume=True, device="cpu")
+    assert "intruder" in sys.modules

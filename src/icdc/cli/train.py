@@ -20,6 +20,9 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting, e.g. cloning.batch=256; repeatable.")
     ] = None,
+    problem: Annotated[
+        str | None, typer.Option(help="What is learned; needed for module:Class, which a file does not import.")
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds of training, set-up not counted.")] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of training instead of seconds; repeatable by seed.")
@@ -45,7 +48,7 @@ def train(
     if seed is not None:
         check.whole(seed, "--seed")
     overrides = dict(map(parse_override, settings or []))
-    for name, value in (("time_limit", time_limit), ("rounds", rounds), ("seed", seed)):
+    for name, value in (("problem", problem), ("time_limit", time_limit), ("rounds", rounds), ("seed", seed)):
         if value is not None:
             overrides[name] = value
 
@@ -55,7 +58,7 @@ def train(
     loaded, note = api.settings_for(config, overrides, device)
     find_problem(loaded.problem)  # modules in the current folder too, before anything is written
     folder = out or Path("runs") / Path(config).stem
-    if resume and overrides:
+    if resume and overrides.keys() - {"problem"}:
         raise UsageError("a resumed run keeps its settings; leave out --set, --time-limit, --rounds and --seed")
     if not resume and (folder / STATE).exists():
         raise UsageError(f"{folder} holds a run already; give --resume to go on with it, or another --out")
@@ -64,7 +67,8 @@ def train(
     try:
         model = api.train(loaded, out=folder, resume=resume, device=device, callback=show_training)
     except KeyboardInterrupt:
-        print(f"\nicdc: interrupted; go on with: icdc train {config} --out {folder} --resume", file=sys.stderr)
+        again = f"{config}{f' --problem {problem}' if problem else ''} --out {folder}"
+        print(f"\nicdc: interrupted; go on with: icdc train {again} --resume", file=sys.stderr)
         raise
     finally:
         if sys.stderr.isatty():

@@ -157,6 +157,9 @@ def digest_of(path: Path) -> str:
 
 def set_weights(network: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
     """Put weights from a file into a network; half precision becomes what the network has."""
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise InputError(f"the weights in {path} are not all finite numbers ({name})")
     try:
         network.load_state_dict(state)
     except RuntimeError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..models.base import TrainedModel, pick_device
+from ..problems.registry import problem_of_file
 from .algorithm import Trainer
 from .config import RunConfig, TrainingConfig
 from .fitting import fit_to_cpu
@@ -71,9 +72,12 @@ def _names(settings: Mapping[str, Any]) -> set[str]:
 def load_config(source: str | RunConfig, overrides: Mapping[str, Any] | None = None) -> RunConfig:
     """Return the configuration of a preset, a TOML file or another configuration, with some values changed.
 
-    The setting `method` says which kind of configuration it is, "icdc" unless given.
+    The setting `method` says which kind of configuration it is, "icdc" unless given. A file does not decide what is
+    imported: a problem of your own must be among the values to change, even where the file names it.
     """
     values = read_settings(source) if isinstance(source, str) else asdict(source)
+    if isinstance(source, str) and ":" in str(values.get("problem")) and "problem" not in (overrides or {}):
+        problem_of_file(str(values["problem"]), None, source)
     values = with_overrides(values, overrides or {})
     method = values.get("method", "icdc")
     if method not in CONFIGS:

@@ -53,7 +53,14 @@ def read_means(parts: Sequence[Means]) -> dict[str, float]:
 def save_state(folder: Path, config: RunConfig, state: dict[str, Any]) -> None:
     """Write everything a run needs to go on; a kill at any moment leaves the previous state or this one."""
     with replacing(folder / STATE, make_folder=True) as file:
-        torch.save({"config": json.dumps(asdict(config)), **state}, file)
+        try:
+            torch.save({"config": json.dumps(asdict(config)), **state}, file)
+        except RuntimeError as error:  # how torch ends a file that the disk had no room for
+            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+
+
+PARTS = ("round", "seconds", "network", "average", "optimizer", "draws", "memories", "generators")
+"""What a state has beside its configuration."""
 
 
 def load_state(folder: Path, kind: type[Config]) -> tuple[Config, dict[str, Any]]:
@@ -63,12 +70,14 @@ def load_state(folder: Path, kind: type[Config]) -> tuple[Config, dict[str, Any]
         raise InputError(f"there is no run to resume in {folder}: {path.name} is missing")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-        # torch raises many kinds for a file that is not its own, with advice that nobody should follow
-        return build_config(kind, json.loads(state.pop("config"))), state
+        config = build_config(kind, json.loads(state.pop("config")))
     except UsageError:
         raise
-    except Exception as error:
+    except Exception as error:  # torch raises many kinds for a file that is not its own, with advice not to follow
         raise InputError(f"{path} is not a readable training state ({type(error).__name__})") from None
+    if missing := [name for name in PARTS if name not in state]:
+        raise InputError(f"{path} is not a whole training state: it lacks {', '.join(missing)}")
+    return config, state
 
 
 class MetricsLog:

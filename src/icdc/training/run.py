@@ -19,7 +19,7 @@ from ..io.appending import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
 from ..problems.contract import Problem, Size
-from ..problems.registry import get_problem
+from ..problems.registry import get_problem, problem_of_file
 from .card import card_of, learned_ranges
 from .checkpoint import LOCK, MODEL, MetricsLog, load_state, read_means, save_state
 from .clock import Clock, TimeIsOver
@@ -209,7 +209,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         if self.resume:
             if self.out is None:
                 raise UsageError("resuming needs the folder of the run")
-            self.config, state = load_state(self.out, type(self.config))
+            self.config, state = self._resumed(self.out)
         self.set_up(state)
         lock = self._lock()
         number = int(state.get("round", 0))
@@ -250,6 +250,14 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         self.clock = None
         if lock is not None:
             lock.close()
+
+    def _resumed(self, folder: Path) -> tuple[Config, dict[str, Any]]:
+        """Return the configuration and the state of the run in a folder, of a problem that ships or that was given."""
+        given = self.config.problem
+        config, state = load_state(folder, type(self.config))
+        if config.problem != given:
+            problem_of_file(config.problem, None, f"the run in {folder}")
+        return config, state
 
     def took(self, seconds: float) -> None:
         """Take note of how long the latest round took; who shares time out among sizes does."""
@@ -353,9 +361,15 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Copy a saved state into the tensors the recorded steps already know."""
-        self.weights.restore(state)
-        for steps, kept, generator in zip(self.steps, state["memories"], state["generators"], strict=True):
-            for name, tensor in steps.kept().items():
-                tensor.copy_(kept[name])
-            steps.source.rng.bit_generator.state = ast.literal_eval(generator)
-        self.restore_extra(json.loads(state.get("extra", "{}")))
+        try:
+            self.weights.restore(state)
+            for steps, kept, generator in zip(self.steps, state["memories"], state["generators"], strict=True):
+                for name, tensor in steps.kept().items():
+                    tensor.copy_(kept[name])
+                steps.source.rng.bit_generator.state = ast.literal_eval(generator)
+            self.restore_extra(json.loads(state.get("extra", "{}")))
+        except (AttributeError, KeyError, RuntimeError, SyntaxError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(
+                f"the saved state does not fit the run that its configuration describes: {reason}"
+            ) from None
