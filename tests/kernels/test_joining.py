@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc import kernels
+from icdc import jit, kernels
 from icdc.kernels import follow_candidates, follow_tours, join_candidates, join_tours, only_plain, spread_scores
-from icdc.search import compiled
 
 
 def drawn(batch: int, samples: int, size: int, each: int, levels: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,7 +74,7 @@ def test_tours_are_followed_along_candidates(size: int, each: int, levels: int) 
     assert found.dtype == torch.int64
     with only_plain():
         assert torch.equal(follow_candidates(scores, index, excess, first), found)
-    with compiled.plain():
+    with jit.plain():
         assert torch.equal(follow_candidates(scores[:4], index[:1], excess[:1], first[:4]), found[:4])
     expected = [followed_by_hand(scores[p], index[p // 4], excess[p // 4], int(first[p])) for p in range(12)]
     assert found.tolist() == expected
@@ -91,7 +90,7 @@ def test_tours_are_followed_through_all_cities(size: int, levels: int, kind: tor
     found = follow_tours(scores.to(kind), first)
     with only_plain():
         assert torch.equal(follow_tours(scores.to(kind), first), found)
-    with compiled.plain():
+    with jit.plain():
         assert torch.equal(follow_tours(scores[:4].to(kind), first[:4]), found[:4])
     assert found.tolist() == [
         followed_by_hand(scores[p], index[p // 4], excess[p // 4], int(first[p])) for p in range(12)
@@ -102,16 +101,14 @@ def test_loops_do_not_run_as_written_while_the_compiler_is_busy(monkeypatch: pyt
     """Plain operations are faster then; the thread that compiles them calls them all the same."""
     from icdc.kernels import choosing
 
-    if not compiled.available():
-        pytest.skip("needs numba")
     host = torch.device("cpu")
     assert choosing.compiled_runs_fast_on(host)
     with only_plain():
         assert not choosing.compiled_runs_fast_on(host)
-    monkeypatch.setattr(compiled, "compiling", lambda word=None: True)
+    monkeypatch.setattr(jit, "compiling", lambda word=None: True)
     assert choosing.compiled_runs_on(host)
     assert not choosing.compiled_runs_fast_on(host)
-    monkeypatch.setattr(compiled._here, "compiles", True, raising=False)
+    monkeypatch.setattr(jit._here, "compiles", True, raising=False)
     assert choosing.compiled_runs_fast_on(host)
 
 
@@ -133,7 +130,7 @@ def test_ties_go_to_the_first_pair(each: int) -> None:
     found = join_candidates(scores, index, excess)
     with only_plain():
         assert torch.equal(join_candidates(scores, index, excess), found)
-    with compiled.plain():
+    with jit.plain():
         assert torch.equal(join_candidates(scores[:4], index[:1], excess[:1]), found[:4])
 
 

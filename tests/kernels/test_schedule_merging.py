@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc import kernels
+from icdc import jit, kernels
 from icdc.kernels import choosing, schedule_merging
-from icdc.search import compiled
 from tests.kernels.test_schedule_descent import loads, makespan
 from tests.kernels.ways import needs_numba
 
@@ -146,7 +145,7 @@ def test_both_ways_agree_however_schedules_are_divided(monkeypatch: pytest.Monke
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(torch, "get_num_threads", lambda: 2)
             assert torch.equal(kernels.merge_schedules(times, choice, others), found)
-        with compiled.plain():
+        with jit.plain():
             assert torch.equal(kernels.merge_schedules(times[:1], choice[:1], others[:1]), found[:1])
 
 

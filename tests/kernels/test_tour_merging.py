@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc import kernels
+from icdc import jit, kernels
 from icdc.kernels import choosing, tour_merging
-from icdc.search import compiled
 from tests.kernels.test_tour_descent import assert_is_tour, length, visited
 from tests.kernels.ways import needs_numba
 
@@ -237,7 +236,7 @@ def test_both_ways_agree_however_tours_are_divided(monkeypatch: pytest.MonkeyPat
         assert torch.equal(kernels.merge_tours(distances, tours, others), found)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert torch.equal(kernels.merge_tours(distances, tours, others), found)
-    with compiled.plain():
+    with jit.plain():
         assert torch.equal(kernels.merge_tours(distances[:1], tours[:1], others[:1]), found[:1])
 
 

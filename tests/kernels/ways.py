@@ -1,10 +1,11 @@
 """Which implementations of an operation the tests of kernels can run here."""
 
+import importlib.util
+
 import pytest
 import torch
 
 from icdc.kernels import choosing
-from icdc.search import compiled
 
 DEVICE = "cuda" if torch.cuda.is_available() and not choosing.INTERPRETED else "cpu"
 """Where Triton's programs run: on a GPU, or in its interpreter."""
@@ -15,4 +16,4 @@ NEEDS_TRITON = [
         not choosing.triton_runs_on(torch.device(DEVICE)), reason="needs a GPU, or triton with TRITON_INTERPRET=1"
     ),
 ]
-needs_numba = pytest.mark.skipif(not compiled.available(), reason="needs numba")
+needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="needs numba")

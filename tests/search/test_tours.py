@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.families import TOURS, distances_of
-from icdc.search import compiled, tours
+from icdc.jit import plain
+from icdc.search import tours
 from icdc.search.tour_moves import kicks
 from icdc.search.tour_prices import Prices
 from icdc.search.tours import Kicks, Terrain, construct, improve, iterate, length, survey, tour_of
@@ -204,7 +205,6 @@ def test_the_same_seed_gives_the_same_tour_and_chunks_do_not_matter() -> None:
     assert any((other != others[0]).any() for other in others)
 
 
-@pytest.mark.skipif(not compiled.available(), reason="numba is not installed")
 @pytest.mark.parametrize("real", [False, True])
 def test_compiled_and_plain_code_agree(real: bool) -> None:
     distances = instance(1, 25, real)
@@ -213,7 +213,7 @@ def test_compiled_and_plain_code_agree(real: bool) -> None:
         ground = terrain(distances, turns=turns)
         tour = random_tour(25, 1)
         fast = iterate(ground, tour, seed=3, iterations=150)
-        with compiled.plain():
+        with plain():
             np.testing.assert_array_equal(iterate(ground, tour, seed=3, iterations=150), fast)
 
 
@@ -262,7 +262,7 @@ def test_a_search_can_be_continued(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_compiler_a_descent_looks_at_the_clock() -> None:
     ground, tour = terrain(distances_of("noisy-plane", 300, 0)), random_tour(300, 0)
-    with compiled.plain():
+    with plain():
         begin = time.perf_counter()
         found = improve(ground, tour, seconds=0.2)
         assert time.perf_counter() - begin < 2

@@ -19,7 +19,6 @@ from icdc.kernels import compiled_descent, compiled_joining, compiled_merging
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
-from icdc.search import compiled
 from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search, chain
 
 SMALL = ModelConfig(NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1))
@@ -357,7 +356,6 @@ def test_hopeful_proofs_get_more_turns_and_more_of_the_time() -> None:
     assert anytime_search.proof_seconds(4, 1, slot=0.5, left=4.0) == 2.0
 
 
-@pytest.mark.skipif(not compiled.available(), reason="needs numba")
 @pytest.mark.parametrize("problem", [Atsp(), Pmsp()])
 def test_all_that_a_chain_does_is_compiled_beside_it(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoding over all columns and along candidates, merging, local search."""

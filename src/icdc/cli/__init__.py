@@ -20,7 +20,7 @@ import typer
 
 from .. import __version__
 from ..errors import IcdcError, InputError, on_command_line, visible
-from ..search.compiled import BACKGROUND, SEARCH, compiling
+from ..jit import BACKGROUND, SEARCH, compiling
 from .check_problem import check_problem
 from .evaluate import evaluate
 from .finetune import finetune

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from ..jit import fast_now
+
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """Triton's own switch: kernels run in Python, on tensors of the CPU, in float32."""
 INSTALLED = importlib.util.find_spec("triton") is not None  # a build of torch without a GPU comes without it
@@ -31,12 +33,8 @@ def network_kernels_run_on(device: torch.device) -> bool:
 
 
 def compiled_runs_on(device: torch.device) -> bool:
-    """Return whether loops compiled by numba run on a device: on a CPU where it is installed."""
-    if device.type != "cpu" or _only_plain or torch.compiler.is_compiling():
-        return False
-    from ..search import compiled
-
-    return compiled.available()
+    """Return whether loops compiled by numba run on a device: on a CPU."""
+    return device.type == "cpu" and not _only_plain and not torch.compiler.is_compiling()
 
 
 def compiled_runs_fast_on(device: torch.device) -> bool:
@@ -45,11 +43,7 @@ def compiled_runs_fast_on(device: torch.device) -> bool:
     While the compiler is at work in the background loops that it has not come to run as they are written, which takes
     far longer than plain operations.
     """
-    if not compiled_runs_on(device):
-        return False
-    from ..search import compiled
-
-    return compiled.fast_now()
+    return compiled_runs_on(device) and fast_now()
 
 
 def is_narrow(dtype: torch.dtype) -> bool:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..search.compiled import compiled
+from ..jit import compiled
 from .schedule_descent import TOLERANCE
 
 Numbers = NDArray[Any]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..search.compiled import compiled
+from ..jit import compiled
 from .compiled_descent import in_threads
 from .solutions import least_score
 

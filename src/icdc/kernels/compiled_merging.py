@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..search.compiled import compiled
+from ..jit import compiled
 from .compiled_descent import Indices, Numbers, copied, in_threads
 from .schedule_descent import TOLERANCE
 from .schedule_merging import MOST_CHANGES

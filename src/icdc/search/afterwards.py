@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from .compiled import available
 from .starting import try_out
 
 LEAVE_NOTHING = "ICDC_NO_BACKGROUND"
@@ -28,7 +27,7 @@ def compile_afterwards(folder: Path | None = None) -> bool:
 
     folder : where a mark says that one is at it; that of temporary files by default.
     """
-    if not available() or os.environ.get(LEAVE_NOTHING):
+    if os.environ.get(LEAVE_NOTHING):
         return False
     owner = os.getuid() if hasattr(os, "getuid") else 0
     mark = (folder or Path(tempfile.gettempdir())) / f"icdc-compiling-{owner}"

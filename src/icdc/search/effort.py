@@ -4,11 +4,6 @@ import os
 import time
 from dataclasses import dataclass
 
-from .compiled import available
-
-PLAIN = 100
-"""By how much fewer steps are made where nothing is compiled, and every step takes so much longer."""
-
 
 @dataclass(frozen=True)
 class Effort:
@@ -28,7 +23,7 @@ class Effort:
         """The steps, where they count, and the seconds."""
         if self.seconds is not None:
             return None, max(0.0, self.seconds)
-        return (self.steps if available() else max(1, self.steps // PLAIN)), None
+        return self.steps, None
 
     @property
     def deadline(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import compiled
+from ..jit import compiled
 from .schedule_prices import Prices
 
 _UNIT = 1_000_000

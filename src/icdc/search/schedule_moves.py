@@ -4,7 +4,7 @@ A change is taken if every machine it touches ends below the makespan: the makes
 that reach it does. So plateaus are left, and no schedule is seen twice.
 """
 
-from .compiled import compiled
+from ..jit import compiled
 from .schedule_tabu import exchange
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import available, fast_here
-from .effort import PLAIN, Effort
+from ..jit import fast_here
+from .effort import Effort
 from .incumbent import Incumbent, searched
 from .schedule_bound import knapsack_bound
 from .schedule_mip import restricted_mip, settled_jobs
@@ -24,6 +24,8 @@ KNAPSACKS = 40_000_000
 """Entries of all knapsacks up to which their bound is tried where seconds are given; they are filled many times."""
 FEWER_KNAPSACKS = 2_000_000
 """The same where none are given, and all of them are filled."""
+PLAIN = 100
+"""How many times longer a loop takes as it is written than compiled."""
 COLUMNS = 5000
 """Pairs of job and machine up to which an integer program is tried."""
 FIRST = 0.6
@@ -120,7 +122,7 @@ class ScheduleSearch:
         """Raise the bound by knapsacks, once, where they are small."""
         if self.best is None or self.proven or self._filled or left(1.0) <= 0:
             return
-        fast = not brief and (fast_here() if timed else available())
+        fast = not brief and (fast_here() or not timed)
         work = self.durations.size * float(self.best.cost) * (1 if fast else PLAIN)
         if work <= (KNAPSACKS if timed else FEWER_KNAPSACKS):
             self._filled = True

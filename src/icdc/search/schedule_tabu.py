@@ -9,7 +9,7 @@ what is given away plus the imbalance, so that a search that forgets the first p
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import compiled
+from ..jit import compiled
 
 Array = NDArray[np.generic]
 FIRST, SECOND, STEP, QUIET, TENURE, KICKS = range(6)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import compiled, fast_here
+from ..jit import compiled, fast_here
 from .incumbent import Incumbent
 from .schedule_moves import descend
 from .schedule_prices import Prices, price

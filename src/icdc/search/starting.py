@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import SEARCH, in_background
+from ..jit import SEARCH, in_background
 from .decimal_schedules import DecimalScheduleSearch, whole_units
 from .effort import Effort
 from .schedule_bound import knapsack_bound
@@ -35,7 +35,7 @@ def compile_ahead(search: InstanceSearch, wait: float = 0.0) -> None:
     matrix = search.distances if isinstance(search, TourSearch) else search.durations
     kind = np.int64 if np.issubdtype(matrix.dtype, np.integer) else np.float64
     thread = in_background((SEARCH, tour, kind), lambda: try_out(tour, kind))
-    if thread is not None and wait > 0:
+    if wait > 0:
         thread.join(wait)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import compiled
+from ..jit import compiled
 
 Numbers = NDArray[Any]
 """Costs: int64, or float64."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import fast_here
+from ..jit import fast_here
 from .side_by_side import run_all
 from .tour_moves import Queue, Tour, descend, kicks, wake
 from .tour_prices import Indices, Numbers, Prices, assignment, patched, with_barriers

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..search.compiled import plain, settle
+from ..jit import plain, settle
 from ..search.effort import Effort, cores
 from ..search.starting import compile_ahead, search_of
 from .beside import Loading, aside

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..search.compiled import BACKGROUND
+from ..jit import BACKGROUND
 from .request import Request
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class Loading:
             if model.device.type == "cpu":
                 from .chain import compile_chain
 
-                if (thread := compile_chain(self._request)) is not None:
-                    thread.join()
+                compile_chain(self._request).join()
             self._loaded = solver
         except Exception as error:  # told in the main thread
             self._error = error

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..jit import fast_here, in_background
 from ..problems.candidates import best_candidates
 from ..problems.contract import Structure, to_tensors
 from ..problems.decoding import Order, decode, random_choice
 from ..problems.starts import fixed_noise
-from ..search.compiled import fast_here, in_background
 from .diffusion_search import DiffusionSearch, Part, found_by
 from .fitting import default_chunk
 from .request import Request
@@ -33,10 +33,10 @@ def improves_fast(device: torch.device) -> bool:
     return device.type == "cuda" or fast_here()
 
 
-def compile_chain(request: Request) -> threading.Thread | None:
+def compile_chain(request: Request) -> threading.Thread:
     """Have what a chain does besides the network's passes compiled for a CPU: decoding, merging, local search.
 
-    Searches go on meanwhile. Return the thread that does it; None where nothing is compiled.
+    Searches go on meanwhile. Return the thread that does it.
     """
     problem, structure = request.problem, request.problem.structure
     rng, size = np.random.default_rng(0), tuple(min(count, TRIAL) for count in request.size)

@@ -1,15 +1,14 @@
-"""Inner loops written once as Python functions: compiled by numba where it is installed, run as they stand elsewhere.
+"""Inner loops written as Python functions and compiled by numba.
 
-numba is optional, and is imported only when the first such function is called, never when this module is. The compiler
-takes some seconds when it meets a function for the first time on a machine; whoever has to keep a time limit lets it
-work `in_background` and calls the functions as they are written until it is done.
+numba is imported when the first such function is called, never when this module is. The compiler takes some seconds
+when it meets a function for the first time on a machine; a search with a time limit lets it work `in_background` and
+calls the functions as they are written until it is done.
 """
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -21,10 +20,10 @@ _compilers: dict[tuple[Hashable, ...], threading.Thread] = {}
 _here = threading.local()
 
 SEARCH = "search"
-"""The word for what searches call."""
+"""The first word of a name for what searches call."""
 BACKGROUND = "icdc-background-"
-"""How the names of threads begin whose work nobody waits for. They are no daemons: an interpreter that ends while they
-are inside the compiler, or import a library, would crash. Programs that must end at once leave by `os._exit`."""
+"""Prefix of the names of background threads. They are no daemons: an interpreter that ends while they are inside the
+compiler, or import a library, would crash. Programs that must end at once leave by `os._exit`."""
 
 
 class Compiled(Generic[P, R]):
@@ -32,7 +31,7 @@ class Compiled(Generic[P, R]):
 
     It may call other compiled functions by their global names. Machine code is kept in numba's cache, so that only the
     first call ever made on a machine waits for the compiler; the cache notices changes of a function's own file only:
-    whoever edits a function that other files call should touch those files, too. No interpreter lock is held: calls
+    after editing a function that other files call, touch those files, too. No interpreter lock is held: calls
     from several threads run side by side.
     """
 
@@ -57,10 +56,10 @@ class Compiled(Generic[P, R]):
         return result
 
     def fast(self) -> Callable[P, R]:
-        """Return the compiled function, or the plain one where there is no numba."""
+        """Return the compiled function."""
         with _lock:
             if self._fast is None:
-                self._fast = self._compile() if available() else self.slow()
+                self._fast = self._compile()
             return self._fast
 
     def slow(self) -> Callable[P, R]:
@@ -103,19 +102,12 @@ def compiled(function: Callable[P, R]) -> Compiled[P, R]:
     return Compiled(function)
 
 
-def available() -> bool:
-    """Tell whether marked functions are compiled here."""
-    return find_spec("numba") is not None
-
-
-def in_background(name: tuple[Hashable, ...], calls: Callable[[], object]) -> threading.Thread | None:
+def in_background(name: tuple[Hashable, ...], calls: Callable[[], object]) -> threading.Thread:
     """Let a thread make some calls, once for each name, so that what they call is compiled; do not wait for it.
 
     Until it is done all other threads run functions as they are written that have not been compiled for such arguments.
-    A name begins with a word for what the calls belong to. Return the thread; None where nothing is compiled.
+    A name begins with a word for what the calls belong to. Return the thread.
     """
-    if not available():
-        return None
 
     def run() -> None:
         _here.compiles = True
@@ -146,7 +138,7 @@ def settle() -> None:
 
 def fast_here() -> bool:
     """Tell whether calls of searches made now run as machine code."""
-    return available() and not getattr(_here, "plainly", False) and not compiling(SEARCH)
+    return not getattr(_here, "plainly", False) and not compiling(SEARCH)
 
 
 def kinds_of(arguments: object) -> Hashable:

@@ -1,4 +1,4 @@
-"""Functions compiled where numba is installed: same answers plainly, and nothing imported before the first call."""
+"""Compiled functions: same answers as they are written, and nothing imported before the first call."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from icdc.search.compiled import Compiled, available, compiled, compiling, fast_here, in_background, plain
+from icdc.jit import Compiled, compiled, compiling, fast_here, in_background, plain
 
 
 @compiled
@@ -50,22 +50,13 @@ def test_plain_ends_with_its_block_even_after_an_error() -> None:
     assert seen == ["plain", "fast"]
 
 
-def test_without_numba_functions_run_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icdc.search.compiled.available", lambda: False)
-    function = compiled(lambda: 3)
-    assert function() == 3
-    assert function.fast() is function.slow()
-
-
-@pytest.mark.skipif(not available(), reason="numba is not installed")
-def test_with_numba_functions_are_compiled() -> None:
+def test_functions_are_compiled() -> None:
     assert total.fast() is not total.plain
     assert type(total.fast()).__name__ == "CPUDispatcher"
 
 
-@pytest.mark.skipif(not available(), reason="numba is not installed")
 def test_functions_run_as_written_until_the_compiler_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icdc.search.compiled._compilers", {})
+    monkeypatch.setattr("icdc.jit._compilers", {})
     go_on, seen = threading.Event(), []
     watched = Compiled(lambda number: None)
     watched._fast, watched._slow = (lambda number: seen.append("fast")), (lambda number: seen.append("plain"))
