@@ -65,6 +65,29 @@ def test_errors_are_sentences_as_problem_json(serving: Serving, shop: dict[str, 
         assert sentence in document["detail"]
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "problem": [0]}',
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "problem": {"a": 1}}',
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "name": "\\ud800"}',
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "solver": "\\ud800"}',
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "model": ["a"]}',
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "labels": [1]}',
+        '{"instance": [[1, 2], [3, 4], [5, 6]], "forbidden": ["nan"]}',
+        '{"instance": "1,\\udfff", "name": "x.csv"}',
+        '{"instance": {"problem": "pmsp", "matrix": [[1, 2]], "rows": ["\\ud800"]}}',
+        '{"problem": "pmsp", "matrix": [[1, 2]], "rows": ["\\ud800"]}',
+    ],
+)
+def test_words_of_another_kind_are_refused(serving: Serving, document: str) -> None:
+    """And half a character, which no answer could be written with."""
+    for path in ("/v1/solve", "/v1/jobs", "/v1/read"):
+        answer = serving().post(path, content=document, headers={"content-type": "application/json"})
+        assert answer.status_code in (400, 422), (path, answer.text)
+        assert answer.json()["detail"]
+
+
 def test_a_wrong_method_is_told_the_right_ones(serving: Serving) -> None:
     client = serving()
     for method, path, takes in (

@@ -338,6 +338,9 @@ def test_a_link_that_is_too_long_says_so(visit: Callable[..., Any]) -> None:
         {"problem": "pmsp", "matrix": [[1]], "rows": [{"toString": 1}]},
         {"problem": "pmsp", "matrix": [[1]], "coordinates": [[1]]},
         {"problem": "pmsp", "matrix": "x" * 20_000_000},
+        {"problem": "__proto__", "matrix": [[1]]},
+        {"problem": "constructor", "matrix": [[1]]},
+        {"problem": "nothing", "matrix": [[1]]},
         None,
     ],
 )

@@ -1,5 +1,6 @@
 """Who may ask, from where, and what every response carries."""
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ from starlette.testclient import TestClient
 from icdc.cli import run
 from icdc.serve.limits import Settings
 from icdc.serve.security import HEADERS
+
+from .conftest import RunningServer
 
 Serving = Callable[..., TestClient]
 LOCAL = Settings(hosts=("127.0.0.1", "localhost", "::1"))
@@ -92,6 +95,17 @@ def test_a_token_guards_everything_but_the_page_and_its_health(serving: Serving,
     assert client.get("/v1/problems", headers={"authorization": "Bearer open-sesame"}).status_code == 200
     assert client.get("/").status_code == 200
     assert client.get("/healthz").status_code == 200
+
+
+def test_a_request_with_two_lengths_is_refused(running_server: RunningServer) -> None:
+    """A proxy that believes the other one would take a part of the body for a second request."""
+    host, port = running_server.url.removeprefix("http://").split(":")
+    head = f"POST /v1/solve HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: text/csv\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall((head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").encode())
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"Content-Length and Transfer-Encoding" in answer
 
 
 def test_requests_do_not_reach_files(serving: Serving) -> None:

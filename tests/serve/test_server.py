@@ -1,6 +1,7 @@
 """A real server process under what happens to servers: signals, dead workers, clients that stall or leave."""
 
 import asyncio
+import http.client
 import json
 import os
 import signal
@@ -225,6 +226,20 @@ def test_connections_that_ask_for_nothing_are_given_up(monkeypatch: pytest.Monke
     silent, half, slow, slow_then_half = asyncio.run(story())
     assert silent == half == b""
     assert slow.count(b"x\r\n") == slow_then_half.count(b"x\r\n") == 8
+
+
+def test_small_answers_on_an_open_connection_are_not_held_back(running_server: RunningServer) -> None:
+    """Without TCP_NODELAY the body of an answer waits for the acknowledgement of its head, 40 ms."""
+    host, port = running_server.url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    seconds = []
+    for _ in range(15):
+        began = time.perf_counter()
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read()
+        seconds.append(time.perf_counter() - began)
+    connection.close()
+    assert min(seconds[1:]) < 0.03  # the first is sent at once either way
 
 
 def test_the_client_returns_the_answers_of_icdc_solve(running_server: RunningServer) -> None:

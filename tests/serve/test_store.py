@@ -55,6 +55,18 @@ def test_a_folder_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
     first.close()
 
 
+def test_jobs_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    """Also those of a file that an earlier version made, and what SQLite puts beside it."""
+    for file in ("jobs.sqlite3", "jobs.sqlite3-wal"):
+        (tmp_path / file).touch(0o644)
+    store = Store(tmp_path)
+    asyncio.run(store.add("one", 0.0, SOURCE))
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert set(modes) >= {"jobs.sqlite3", "jobs.sqlite3-wal"}
+    assert set(modes.values()) == {0o600}
+    store.close()
+
+
 def test_a_folder_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     Store(tmp_path).close()
     database = sqlite3.connect(tmp_path / "jobs.sqlite3", isolation_level=None)

@@ -42,6 +42,8 @@ def read_options(words: Mapping[str, Any]) -> ReadOptions:
 def flag(words: Mapping[str, Any], word: str) -> bool | None:
     """Return whether a word is said to be true or false; None where nothing is said."""
     value = words.get(word)
+    if not isinstance(value, str | bool | int | None):
+        raise UsageError(f"'{word}' must be true or false")
     if value in (None, ""):
         return None
     if value in (False, "false", "0"):

@@ -4,6 +4,7 @@ A request never reaches the file system and never names code: solvers and models
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -54,6 +55,7 @@ _MACHINE = frozenset(["processes", "threads", "workers", "device", "chunk", "mod
 """Options of solvers that are the server's own affair."""
 
 _LONGEST_NAME = 80
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def problem_named(name: Any) -> Problem | None:
     """Return the problem that a request names, one of those that ship."""
     if name is None:
         return None
-    if name not in SHIPPED:
+    if not isinstance(name, str) or name not in SHIPPED:
         raise UsageError(f"unknown problem {str(name)[:_LONGEST_NAME]!r}; choose one of {', '.join(SHIPPED)}")
     return get_problem(name)
 
@@ -202,6 +204,7 @@ def _document_and_words(source: Source) -> tuple[bytes, dict[str, Any]]:
     words: dict[str, Any] = dict(source.words)
     if source.kind != "application/json":
         return source.content, words
+    refuse_halves(source)
     try:
         document = json.loads(source.content)
     except (ValueError, RecursionError):
@@ -211,6 +214,20 @@ def _document_and_words(source: Source) -> tuple[bytes, dict[str, Any]]:
     words.update({key: value for key, value in document.items() if key != "instance" and value is not None})
     inner = document["instance"]
     return inner.encode() if isinstance(inner, str) else json.dumps(inner).encode(), words
+
+
+def refuse_halves(source: Source) -> None:
+    """Refuse half of a character that UTF-16 writes in two: no answer could be written with it."""
+    if source.kind != "application/json" or not _HALF.search(source.content):
+        return
+    try:
+        document = json.loads(source.content)
+    except (ValueError, RecursionError):
+        return  # the reader of files says what is wrong
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"the request holds half of a character: {error.object[error.start]!a}") from None
 
 
 def _wishes(words: Mapping[str, Any]) -> Wishes:

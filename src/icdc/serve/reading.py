@@ -10,7 +10,7 @@ from ..problems.instance import Instance
 from ..problems.registry import BUILT_IN, get_problem
 from .limits import Settings
 from .options import read_options
-from .orders import Source, one_instance, problem_named
+from .orders import Source, one_instance, problem_named, refuse_halves
 
 
 def read(source: Source, settings: Settings) -> dict[str, Any]:
@@ -18,6 +18,7 @@ def read(source: Source, settings: Settings) -> dict[str, Any]:
 
     A request may name the problem, and the file the content came from, and say how it is to be read.
     """
+    refuse_halves(source)
     named, options = problem_named(source.words.get("problem")), read_options(source.words)
     name, cells = source.words.get("name"), settings.limits.cells
     try:

@@ -95,9 +95,9 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     listening: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, _, _, address in dict.fromkeys(found):
+        for family, kind, protocol, _, address in dict.fromkeys(found):
             try:
-                one = socket.socket(family, kind)
+                one = socket.socket(family, kind, protocol)  # without it asyncio leaves TCP_NODELAY out
             except OSError:
                 continue  # a machine without that family of addresses
             listening.append(one)

@@ -70,6 +70,9 @@ class Gate:
             await self.app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers, origin: str | None) -> Refusal | None:
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have believed the other one
+            sentence = "a request must not have both Content-Length and Transfer-Encoding"
+            return Refusal(400, sentence, headers={"Connection": "close"})
         host, path = headers.get("host", ""), scope["path"]
         guarded = path.startswith("/v1/") or path == "/metrics"
         if self.settings.hosts and name_of(host) not in self.settings.hosts:

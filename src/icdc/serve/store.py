@@ -6,6 +6,7 @@ A change is told to have happened only when it is on the disk, so whatever a cli
 import asyncio
 import contextlib
 import json
+import os
 import queue
 import sqlite3
 import threading
@@ -86,6 +87,7 @@ class Store:
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _keep_private(folder / _FILE)
             self._database = sqlite3.connect(
                 folder / _FILE, check_same_thread=False, isolation_level=None, timeout=patience
             )
@@ -193,3 +195,11 @@ class Store:
                     done.set_result(None)
                 else:
                     done.set_exception(failed)
+
+
+def _keep_private(file: Path) -> None:
+    """Let nobody but the owner read a database; what SQLite puts beside it gets the same permissions."""
+    os.close(os.open(file, os.O_CREAT | os.O_RDONLY, 0o600))
+    for part in (file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")):
+        with contextlib.suppress(FileNotFoundError):
+            part.chmod(0o600)

@@ -156,10 +156,10 @@ function remember() {
 }
 
 async function begin() {
-  const linked = await fromLink(server.limits.cells);
+  const linked = await fromLink(Object.keys(TITLES), server.limits.cells);
   if (linked) history.replaceState(null, "", location.pathname);
   if (linked instanceof Error) complain(linked.message);
-  else if (linked && linked.problem in TITLES) return show(new Instance(linked));
+  else if (linked) return show(new Instance(linked));
   let stored = null;
   try { stored = JSON.parse(sessionStorage.getItem(STORED)); } catch { /* not ours */ }
   if (!stored?.instance || linked) {

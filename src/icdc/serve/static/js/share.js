@@ -38,23 +38,23 @@ export async function linkTo(plain) {
   return `${location.origin}${location.pathname}${KEY}${text}`;
 }
 
-/** The instance in the address; null if there is none, an error that says so if it cannot be read. */
-export async function fromLink(mostCells) {
+/** The instance of one of `problems` in the address; null if there is none, an error that says so if it cannot be read. */
+export async function fromLink(problems, mostCells) {
   if (!location.hash.startsWith(KEY)) return null;
   try {
     const binary = atob(location.hash.slice(KEY.length).replaceAll("-", "+").replaceAll("_", "/"));
     const plain = JSON.parse(await unpacked(Uint8Array.from(binary, (c) => c.charCodeAt(0))));
-    return checked(plain, mostCells);
+    return checked(plain, problems, mostCells);
   } catch {
     return new Error("The matrix in this link cannot be read; it may have been cut off on its way.");
   }
 }
 
 /** What a link says, if it is an instance in every part: links come from strangers. */
-function checked({ problem, name, matrix, rows, columns, coordinates, arrays }, mostCells) {
+function checked({ problem, name, matrix, rows, columns, coordinates, arrays }, problems, mostCells) {
   const must = (fine) => { if (!fine) throw new Error("not an instance"); };
   const names = (value, count) => value === null || (Array.isArray(value) && value.length === count && value.every((one) => typeof one === "string"));
-  must(typeof problem === "string" && Array.isArray(matrix) && matrix.length > 0 && Array.isArray(matrix[0]) && matrix[0].length > 0);
+  must(problems.includes(problem) && Array.isArray(matrix) && matrix.length > 0 && Array.isArray(matrix[0]) && matrix[0].length > 0);
   const width = matrix[0].length;
   must(matrix.length * width <= mostCells);
   must(matrix.every((row) => Array.isArray(row) && row.length === width && row.every((value) => value === null || Number.isFinite(value))));
