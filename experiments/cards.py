@@ -36,7 +36,7 @@ from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.familiarity import ranges
-from icdc.problems.contract import Problem, Size
+from icdc.problems.base import Problem, Size
 from icdc.problems.families import sample_family
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver

@@ -30,9 +30,10 @@ from icdc.io.files import write_atomically
 from icdc.kernels import Noise
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
-from icdc.problems.contract import Problem, Size, to_tensors
+from icdc.problems.base import Problem, Size
 from icdc.problems.registry import get_problem
 from icdc.problems.task import Task
+from icdc.problems.tensors import to_tensors
 
 ROOT = Path(__file__).parents[1]
 SIZES: dict[str, tuple[Size, ...]] = {

@@ -29,7 +29,7 @@ from icdc.evaluation.outcomes import OutcomeFile
 from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import card_of, models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
-from icdc.problems.contract import Size
+from icdc.problems.base import Size
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 

@@ -41,7 +41,8 @@ from icdc.io.standard import STANDARD_SETS, standard_set
 from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import path_of
 from icdc.models.diffusion import Model, load
-from icdc.problems.contract import Instances, Problem, to_tensors
+from icdc.problems.base import Instances, Problem
+from icdc.problems.tensors import to_tensors
 from icdc.solving.diffusion import DiffusionSolver
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Abilities, Found, Request, Solver

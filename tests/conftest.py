@@ -19,7 +19,7 @@ from icdc.models.diffusion import Model, ModelConfig
 from icdc.models.matnet.config import MatNetNetworkConfig
 from icdc.models.matnet.model import MatNet
 from icdc.networks import NetworkConfig
-from icdc.problems.contract import Arrays
+from icdc.problems.base import Arrays
 from icdc.problems.registry import get_problem
 from icdc.solving import registry
 

@@ -21,13 +21,14 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Arrays, Features, FeatureSizes, Instances, Problem, Size, picked, to_tensors
-from icdc.problems.instance import Instance
+from icdc.problems.base import Arrays, FeatureSizes, Instance, Instances, Problem, Size
+from icdc.problems.decoding import Starts
+from icdc.problems.features import Features
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, State
-from icdc.problems.starts import Starts
 from icdc.problems.task import Task
+from icdc.problems.tensors import picked, to_tensors
 
 
 def example(name: str) -> Any:

@@ -30,24 +30,24 @@ _HOMES = {
     "load": "icdc.models.diffusion",
     "Model": "icdc.models.diffusion",
     "Problem": "icdc.problems",
-    "Features": "icdc.problems",
+    "Features": "icdc.problems.features",
     "FeatureSizes": "icdc.problems",
-    "Rule": "icdc.problems",
-    "OneColumnPerRow": "icdc.problems",
-    "HamiltonianCycle": "icdc.problems",
+    "Rule": "icdc.problems.rules",
+    "OneColumnPerRow": "icdc.problems.rules",
+    "HamiltonianCycle": "icdc.problems.rules",
     "Pmsp": "icdc.problems",
     "Atsp": "icdc.problems",
     "Navigation": "icdc.problems",
     "TourProblem": "icdc.problems",
     "Instance": "icdc.problems",
-    "Starts": "icdc.problems",
+    "Starts": "icdc.problems.decoding",
     "improve_schedules": "icdc.kernels",
     "improve_tours": "icdc.kernels",
     "merge_schedules": "icdc.kernels",
     "merge_tours": "icdc.kernels",
-    "picked": "icdc.problems.contract",
-    "totals_by_column": "icdc.problems.contract",
-    "checked_matrix": "icdc.problems.matrices",
+    "picked": "icdc.problems.tensors",
+    "totals_by_column": "icdc.problems.tensors",
+    "checked_matrix": "icdc.problems.arrays",
     "assert_conforms": "icdc.conformance",
     "read_instances": "icdc.io",
     "ReadOptions": "icdc.io",
@@ -67,21 +67,19 @@ if TYPE_CHECKING:
     from .models.diffusion import Model, load
     from .problems import (
         Atsp,
-        Features,
         FeatureSizes,
-        HamiltonianCycle,
         Instance,
         Navigation,
-        OneColumnPerRow,
         Pmsp,
         Problem,
-        Rule,
-        Starts,
         TourProblem,
         get_problem,
     )
-    from .problems.contract import picked, totals_by_column
-    from .problems.matrices import checked_matrix
+    from .problems.arrays import checked_matrix
+    from .problems.decoding import Starts
+    from .problems.features import Features
+    from .problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
+    from .problems.tensors import picked, totals_by_column
     from .solving import DiffusionSolver
     from .solving.answer import Answer
     from .solving.api import UnfamiliarWarning, solve, solve_many

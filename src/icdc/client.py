@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 
 from .errors import IcdcError, InfeasibleError, InputError, MissingExtraError, UsageError
 from .io import instances_from
-from .problems.conditions import Conditions, Number
-from .problems.contract import Problem
-from .problems.instance import Instance
+from .problems.base import Conditions, Instance, Number, Problem
+from .problems.conditions import Item
 from .problems.registry import get_problem, problem_path
-from .problems.wishes import Item
 from .solving.answer import Answer
 from .solving.verify import Verdict
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from icdc.problems.contract import Arrays, Problem, to_tensors
+from icdc.problems.base import Arrays, Problem
 from icdc.problems.registry import get_problem
+from icdc.problems.tensors import to_tensors
 
 
 def best_makespan(durations: NDArray[Any]) -> Any:

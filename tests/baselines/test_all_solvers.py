@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from icdc.errors import UsageError
-from icdc.problems.contract import Arrays, Problem
+from icdc.problems.base import Arrays, Problem
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import SOLVERS, make_solver
 from icdc.solving.solver import Results, Solver

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from icdc.baselines.formulations import LinearModel, mtz_model, read_schedule, read_tour, sequencing_model
 from icdc.baselines.support import as_integers
-from icdc.problems.contract import Arrays, Problem
+from icdc.problems.base import Arrays, Problem
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 

@@ -13,8 +13,8 @@ from icdc.baselines.heuristics import (
     shortest_job_first,
 )
 from icdc.baselines.metaheuristics import makespans
-from icdc.problems.contract import to_tensors
 from icdc.problems.registry import get_problem
+from icdc.problems.tensors import to_tensors
 from icdc.solving.registry import make_solver
 
 

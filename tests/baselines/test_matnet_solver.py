@@ -14,8 +14,9 @@ from icdc.models.diffusion import Model, ModelConfig, load
 from icdc.models.matnet.model import MatNet, load_matnet
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Arrays, to_tensors
+from icdc.problems.base import Arrays
 from icdc.problems.pmsp import Pmsp
+from icdc.problems.tensors import to_tensors
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Solver
 from icdc.solving.verify import judge

@@ -13,7 +13,7 @@ import icdc
 from icdc.cli import run
 from icdc.errors import MissingExtraError, UsageError
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Problem
+from icdc.problems.base import Problem
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import SOLVERS, make_solver, options_of
 

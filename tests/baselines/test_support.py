@@ -10,7 +10,7 @@ from torch import Tensor
 from icdc.baselines.support import Abandoned, Deadline, cost_matrices, interruptible, sample_noise
 from icdc.kernels import Noise
 from icdc.problems import Atsp, Navigation, Pmsp
-from icdc.problems.contract import Instances
+from icdc.problems.base import Instances
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Request
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from icdc import __version__
-from icdc.problems.contract import Problem
+from icdc.problems.base import Problem
 from icdc.problems.registry import get_problem
 from icdc.solving.solver import Found, Improvement, Request, Solver
 

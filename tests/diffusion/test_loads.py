@@ -11,7 +11,7 @@ from icdc.diffusion.sampler import SamplingOptions, generate
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Problem
+from icdc.problems.base import Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
 

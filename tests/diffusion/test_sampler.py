@@ -25,9 +25,10 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Instances, Problem, one_hot, picked, to_tensors
+from icdc.problems.base import Instances, Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
+from icdc.problems.tensors import one_hot, picked, to_tensors
 
 ATSP, PMSP = Atsp(), Pmsp()
 DIFFUSION = Diffusion(DiffusionConfig(8))

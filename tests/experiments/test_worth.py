@@ -10,9 +10,9 @@ import pytest
 from experiments import worth
 from icdc.errors import UsageError
 from icdc.io.standard import STANDARD_SETS, standard_set
-from icdc.problems.arrays import to_tensors
 from icdc.problems.atsp import Atsp
 from icdc.problems.pmsp import Pmsp
+from icdc.problems.tensors import to_tensors
 
 
 @pytest.mark.parametrize("name", ["pmsp-20x4", "atsp-20"])

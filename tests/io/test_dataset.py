@@ -13,7 +13,7 @@ from icdc.evaluation.references import write_referenced
 from icdc.io.dataset import Dataset, SeededSample, fingerprint, read_dataset, write_arrays, write_dataset
 from icdc.io.instances import read_instances
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Arrays, Problem
+from icdc.problems.base import Arrays, Problem
 from icdc.problems.permitted import permitted_in
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import get_problem

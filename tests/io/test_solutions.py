@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from icdc.errors import InputError, UsageError
 from icdc.io import choice_of, read_solution, write_solution
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Problem
-from icdc.problems.instance import Instance
+from icdc.problems.base import Instance, Problem
 from icdc.problems.pmsp import Pmsp
 
 TOUR = Instance("t.atsp", Atsp(), {"distances": np.arange(16).reshape(4, 4)}, *(("a", "b", "c", "d"),) * 2)

@@ -5,7 +5,7 @@ import pytest
 
 from icdc.models.familiarity import outside, ranges
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Problem
+from icdc.problems.base import Problem
 from icdc.problems.forbidden import with_stand_ins
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp

@@ -14,7 +14,7 @@ from icdc.models.familiarity import describe, ranges
 from icdc.models.home import NOTICEABLE, expected, worse_than_search
 from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Arrays, Problem
+from icdc.problems.base import Arrays, Problem
 from icdc.problems.families import sample_family
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp

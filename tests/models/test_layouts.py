@@ -14,10 +14,12 @@ from icdc.models.diffusion import Model, ModelConfig, load
 from icdc.networks import NetworkConfig
 from icdc.plots.animation import Recorder
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Features, Instances, Problem, to_tensors
+from icdc.problems.base import Instances, Problem
+from icdc.problems.features import Features
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
+from icdc.problems.tensors import to_tensors
 from icdc.solving import DiffusionSolver
 from icdc.solving.fitting import default_chunk
 

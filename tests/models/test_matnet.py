@@ -11,9 +11,10 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.models.matnet.decoder import deciding_order
 from icdc.models.matnet.model import MatNet
 from icdc.models.matnet.network import MatNetEncoding
-from icdc.problems.contract import Arrays, Problem, to_tensors
+from icdc.problems.base import Arrays, Problem
 from icdc.problems.navigation import squared_distances
 from icdc.problems.task import Task
+from icdc.problems.tensors import to_tensors
 
 Small = tuple[MatNet, Arrays]
 

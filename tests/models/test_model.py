@@ -22,10 +22,11 @@ from icdc.models.catalogue import available, card_of, default_for, load_weights,
 from icdc.models.diffusion import Model, ModelConfig, load, model_config
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Problem, to_tensors
+from icdc.problems.base import Problem
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
+from icdc.problems.tensors import to_tensors
 
 TINY = ModelConfig(
     NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1),

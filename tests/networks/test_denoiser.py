@@ -12,7 +12,8 @@ from icdc.kernels import gelu
 from icdc.networks.denoiser import EdgeInput, GatedLayer
 from icdc.networks.layers import FeedForward, TimeEmbedding
 from icdc.networks.network import Network, NetworkConfig
-from icdc.problems.contract import Features, FeatureSizes
+from icdc.problems.base import FeatureSizes
+from icdc.problems.features import Features
 
 SMALL = {"width": 8, "heads": 2, "edge_width": 4, "mixer_width": 3, "encoder_layers": 1, "denoiser_layers": 2}
 KINDS = list(itertools.product(("edge", "dual"), ("edge", "gated")))

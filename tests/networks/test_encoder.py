@@ -12,7 +12,8 @@ from icdc.kernels import gelu
 from icdc.networks.encoder import DualBlock, DualEncoder, EdgeEncoder, InputEmbedding, relation_channels
 from icdc.networks.layers import BatchNorm, LayerNorm
 from icdc.networks.network import NetworkConfig
-from icdc.problems.contract import Features, FeatureSizes
+from icdc.problems.base import FeatureSizes
+from icdc.problems.features import Features
 
 SMALL = {"width": 8, "heads": 2, "edge_width": 4, "mixer_width": 3, "encoder_layers": 2, "denoiser_layers": 2}
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from icdc.networks.network import Network, NetworkConfig
-from icdc.problems.contract import Features, FeatureSizes
+from icdc.problems.base import FeatureSizes
+from icdc.problems.features import Features
 
 SMALL = {
     "width": 16,

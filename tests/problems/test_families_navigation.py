@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.contract import Arrays, to_tensors
+from icdc.problems.base import Arrays
 from icdc.problems.families import sample_family, sample_family_on_device
 from icdc.problems.families_navigation import SIDE, TIME
 from icdc.problems.navigation import Navigation
+from icdc.problems.tensors import to_tensors
 
 NAVIGATION = Navigation()
 WHOLE = [name for name, family in NAVIGATION.families.items() if family.draw is not None]

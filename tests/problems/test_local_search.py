@@ -9,10 +9,11 @@ from torch import Tensor
 
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems import Atsp, Pmsp, Problem, local_search
-from icdc.problems.contract import Instances, Size, picked, to_tensors, totals_by_column
+from icdc.problems.base import Instances, Size
 from icdc.problems.decoding import random_choice
 from icdc.problems.local_search import CHANGE_ONE, EXCHANGE_TWO, MOVE_SEGMENT, Changes, affordable_rounds, descend
 from icdc.problems.rules import Rule, State
+from icdc.problems.tensors import picked, to_tensors, totals_by_column
 
 ENOUGH = 1000
 
@@ -353,7 +354,7 @@ def test_starts_of_large_instances_do_not_take_for_ever(monkeypatch: pytest.Monk
     assert 0 < affordable_rounds(Crowded(), 400, 10) < 400
     assert affordable_rounds(Hurried(), 2000, 2000) == 0
     asked: list[int] = []
-    monkeypatch.setattr("icdc.problems.contract.descend", lambda p, i, choice, rounds: asked.append(rounds) or choice)
+    monkeypatch.setattr("icdc.problems.base.descend", lambda p, i, choice, rounds: asked.append(rounds) or choice)
     made = Hurried().construct({"distances": torch.ones(1, 600, 600)})
     assert asked == [0]
     assert made.choice.shape == (1, 1, 600)

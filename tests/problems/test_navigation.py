@@ -12,8 +12,8 @@ from torch import Tensor
 
 from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.contract import to_tensors
 from icdc.problems.navigation import Navigation, squared_distances
+from icdc.problems.tensors import to_tensors
 from icdc.problems.tours import random_tmat
 
 NAVIGATION = Navigation()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.contract import one_hot, to_tensors, totals_by_column
-from icdc.problems.instance import Instance
+from icdc.problems.base import Instance
 from icdc.problems.pmsp import Pmsp, balanced_assignment
+from icdc.problems.tensors import one_hot, to_tensors, totals_by_column
 
 PMSP = Pmsp()
 

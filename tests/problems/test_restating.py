@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from icdc.errors import IcdcError
-from icdc.problems.asked import changes, cost, in_words, objective, violation
 from icdc.problems.atsp import Atsp
-from icdc.problems.conditions import Conditions
+from icdc.problems.base import Conditions, Instance
+from icdc.problems.conditions import Wishes, changes, cost, in_words, objective, posed, violation
 from icdc.problems.flow_shop import FlowShop
 from icdc.problems.forbidden import forbidden_pair, highest_cost
-from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.restating import restate, why_restated_is_impossible
 from icdc.problems.setups import Setups
-from icdc.problems.wishes import Wishes, posed
 from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge, verdict_on

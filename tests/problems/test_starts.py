@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.problems import Atsp, Navigation, OneColumnPerRow, Pmsp, Problem
-from icdc.problems.contract import Instances, Size, picked, to_tensors
-from icdc.problems.starts import decode_around, fixed_noise
+from icdc.problems import Atsp, Navigation, Pmsp, Problem
+from icdc.problems.base import Instances, Size
+from icdc.problems.decoding import decode_around, fixed_noise
+from icdc.problems.rules import OneColumnPerRow
+from icdc.problems.tensors import picked, to_tensors
 
 SHIPPED: list[tuple[Problem, Size]] = [(Pmsp(), (12, 3)), (Atsp(), (9,)), (Navigation(), (9,))]
 
@@ -61,7 +63,7 @@ def test_schedules_and_tours_have_a_search_of_their_own(
     problem: Problem, size: Size, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ships never falls back to the search for any problem."""
-    monkeypatch.setattr("icdc.problems.contract.descend", None)
+    monkeypatch.setattr("icdc.problems.base.descend", None)
     instances = drawn(problem, size)
     rows, columns = problem.shape(size)
     start = torch.arange(1, rows + 1) % columns

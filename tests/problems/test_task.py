@@ -6,7 +6,7 @@ from torch import Tensor
 
 from icdc.errors import UsageError
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Instances
+from icdc.problems.base import Instances
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
 

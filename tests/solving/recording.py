@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from icdc.problems.contract import Problem
+from icdc.problems.base import Problem
 from icdc.solving import Found, Request, Solver
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 import icdc
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Problem
-from icdc.problems.instance import Instance
+from icdc.problems.base import Instance, Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.solving.answer import Answer, json_line, text
 from icdc.solving.verify import Verdict

@@ -17,7 +17,7 @@ import pytest
 import icdc
 from icdc.errors import InfeasibleError, InputError, UsageError
 from icdc.models import base, catalogue
-from icdc.problems.contract import Problem
+from icdc.problems.base import Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Found, Improvement, Request, Solver
 

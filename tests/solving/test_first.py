@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from icdc.problems.contract import to_tensors
 from icdc.problems.registry import get_problem
+from icdc.problems.tensors import to_tensors
 from icdc.solving.first import first_choice
 from icdc.solving.results import at_once
 

@@ -12,7 +12,7 @@ from icdc.errors import InfeasibleError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.contract import Arrays, Instances, Problem
+from icdc.problems.base import Arrays, Instances, Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import OneColumnPerRow
 from icdc.solving import DiffusionSolver, Found, Request, Solver

@@ -11,7 +11,7 @@ from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.models.familiarity import outside
 from icdc.networks.network import NetworkConfig
-from icdc.problems.contract import Arrays
+from icdc.problems.base import Arrays
 from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import get_problem

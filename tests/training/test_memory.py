@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.contract import Features
+from icdc.problems.features import Features
 from icdc.training.memory import ReplayMemory, Targets
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from icdc.diffusion.sampler import Generated
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.contract import Features, one_hot
+from icdc.problems.features import Features
+from icdc.problems.tensors import one_hot
 from icdc.problems.tours import random_tour_cost
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.checkpoint import load_state, read_means

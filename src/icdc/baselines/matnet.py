@@ -20,9 +20,10 @@ from ..models.base import pick_device
 from ..models.catalogue import default_for, reason_without_model
 from ..models.matnet.config import Decoding
 from ..models.matnet.model import MatNet, load_matnet
-from ..problems.contract import Arrays, Problem, Size, to_tensors
+from ..problems.base import Arrays, Problem, Size
 from ..problems.registry import problem_path
 from ..problems.task import Task
+from ..problems.tensors import to_tensors
 from ..solving.fingerprints import fingerprints
 from ..solving.solver import Abilities, Found, Request, Solver
 

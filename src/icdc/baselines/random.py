@@ -8,8 +8,9 @@ from torch import Tensor
 
 from ..kernels import Noise
 from ..models.base import pick_device
-from ..problems.contract import Problem, to_tensors
+from ..problems.base import Problem
 from ..problems.task import Task
+from ..problems.tensors import to_tensors
 from ..solving.solver import Abilities, Found, Request, Solver
 from .support import Incumbents, Share, instance_keys, sample_noise
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import MissingExtraError
 from ..later import kernels, torch
-from ..problems.contract import Problem, Structure
+from ..problems.base import Problem, Structure
 from ..solving.solver import Improvement, Request, Solver
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ class Asked:
 
 def explained(job: "Job", asked: Asked) -> list[str]:
     """Return lines about a job: its instances as they were understood, the solver, the model and the effort."""
-    from ..problems.asked import in_words
+    from ..problems.conditions import in_words
     from ..solving.answer import subject
 
     plan, first = job.plan, job.meant[0]

@@ -13,8 +13,7 @@ from .problems import HELP, find_problem
 from .progress import show_training
 
 if TYPE_CHECKING:
-    from ..problems.contract import Arrays, Problem
-    from ..problems.instance import Instance
+    from ..problems.base import Arrays, Instance, Problem
 
 
 ANY_TIME = 1e6

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..problems.contract import Problem
+    from ..problems.base import Problem
 
 HELP = "pmsp, atsp, navigation, setups, flow-shop, or module:Class; needed where the file leaves it open."
 

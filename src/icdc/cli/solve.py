@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..plots import Recorder
-    from ..problems.contract import Problem
-    from ..problems.instance import Instance
-    from ..problems.wishes import Wishes
+    from ..problems.base import Instance, Problem
+    from ..problems.conditions import Wishes
     from ..solving import Answer, Solver
 
 INTERRUPTED = 130
@@ -183,7 +182,7 @@ def _posed(
     instances: "list[Instance]", wanted: "Wishes", source: str | None
 ) -> "tuple[list[Instance], list[NDArray[np.int64] | None] | None]":
     """Return the instances with what is asked of them, and the solution that --start has for each."""
-    from ..problems.wishes import posed
+    from ..problems.conditions import posed
 
     found = [posed(one, wanted, None if source is None else partial(_read_start, source)) for one in instances]
     return [instance for instance, _ in found], None if source is None else [start for _, start in found]

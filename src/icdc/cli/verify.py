@@ -37,10 +37,8 @@ def verify(
     check_files([instance, solution, *([] if start is None else [start]), *wishes.files])
 
     from ..io import read_instances, read_solution
-    from ..problems.asked import changes, cost, violation
+    from ..problems.conditions import changes, cost, posed, violation
     from ..problems.forbidden import forbidden_pair
-    from ..problems.naming import pair_text
-    from ..problems.wishes import posed
     from ..solving.answer import verdict_text
     from ..solving.verify import verdict_on
 
@@ -66,7 +64,7 @@ def verify(
         if (wrong := violation(chosen, choice)) is not None:
             raise InputError(f"{solution}: the solution is infeasible for {chosen.name}: {wrong}")
     elif (pair := forbidden_pair(chosen, choice)) is not None:
-        raise InputError(f"{solution}: the solution uses a forbidden pair of {chosen.name}: {pair_text(chosen, pair)}")
+        raise InputError(f"{solution}: the solution uses a forbidden pair of {chosen.name}: {chosen.pair_text(pair)}")
     if not verdict.feasible:
         raise InputError(f"{solution}: the solution is infeasible for {chosen.name}")
     if not as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..problems.wishes import Wishes
+    from ..problems.conditions import Wishes
 
 WORDS = {
     "fixed": "--fix",
@@ -22,7 +22,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class WishOptions:
-    """What is asked for; see `icdc.problems.wishes.Wishes`."""
+    """What is asked for; see `icdc.problems.conditions.Wishes`."""
 
     fix: Annotated[
         str | None,
@@ -50,7 +50,7 @@ class WishOptions:
     def read(self, decimal: str | None) -> "Wishes":
         """Return what is asked for, by files too, in which `decimal` is the mark before fractions."""
         from ..io.wishes import read_busy, read_pairs
-        from ..problems.wishes import Wishes
+        from ..problems.conditions import Wishes
 
         words = dict(WORDS)
         words |= {} if self.fix is None else {"fixed": f"--fix {self.fix}"}

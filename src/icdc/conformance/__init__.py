@@ -8,7 +8,7 @@ the command line.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..problems.contract import Problem, Size
+from ..problems.base import Problem, Size
 from .instances import Wrong
 from .presentation import PresentationChecks
 

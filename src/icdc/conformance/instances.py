@@ -11,8 +11,9 @@ from torch import Tensor
 
 from ..errors import IcdcError, InputError, UsageError
 from ..kernels import Noise, fold, root_key
-from ..problems.contract import Problem, Size, to_tensors
+from ..problems.base import Problem, Size
 from ..problems.decoding import decode, log_probability
+from ..problems.tensors import to_tensors
 
 MOST_SOLUTIONS = 50_000
 FAR = 6.0

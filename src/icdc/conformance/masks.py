@@ -7,9 +7,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..kernels import Noise, fold, root_key
-from ..problems.contract import Arrays, to_tensors
+from ..problems.base import Arrays
 from ..problems.decoding import Order, decode, log_probability
 from ..problems.forbidden import batch_with_stand_ins, may_forbid
+from ..problems.tensors import to_tensors
 from .instances import Wrong, only
 from .search import SearchChecks
 

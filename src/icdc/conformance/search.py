@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from ..problems.decoding import Starts
 from ..problems.rules import HamiltonianCycle
-from ..problems.starts import Starts
 from .instances import Wrong, only
 from .solutions import SolutionChecks
 

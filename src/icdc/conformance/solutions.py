@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ..kernels import Noise, fold, root_key
-from ..problems.contract import one_hot
 from ..problems.decoding import Order, decode, log_probability, random_choice
 from ..problems.rules import Rule
+from ..problems.tensors import one_hot
 from .instances import FAR, InstanceChecks, Wrong, only
 
 

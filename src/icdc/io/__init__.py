@@ -1,6 +1,6 @@
 """Files in and out: instances, solutions, pictures of them, and datasets with references."""
 
-from ..problems.instance import Instance
+from ..problems.base import Instance
 from .files import write_atomically
 from .instances import instances_of, read_instances
 from .objects import instances_from

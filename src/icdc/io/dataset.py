@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..problems import matrices
-from ..problems.contract import Arrays, Problem, Size
+from ..problems.arrays import as_stored, is_numeric, too_large
+from ..problems.base import Arrays, Problem, Size
 from ..problems.families import get_family, sample_family
 from ..problems.forbidden import batch_with_stand_ins, may_forbid
 from ..problems.permitted import permitted_in
@@ -293,12 +293,12 @@ def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
     """Check an array of any numeric kind from a binary file; integers stay integers, reals become float64."""
     if array.dtype == bool:
         return array
-    if not matrices.is_numeric(array):
+    if not is_numeric(array):
         raise InputError(f"{where}: must hold numbers, got {array.dtype}")
-    huge = matrices.too_large(array)
+    huge = too_large(array)
     if huge.any():
         raise InputError(f"{where}: {_place(huge)} is too large")
-    return matrices.as_stored(array)
+    return as_stored(array)
 
 
 def _place(wrong: NDArray[np.bool_]) -> str:

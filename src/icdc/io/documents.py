@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..problems.contract import Problem
-from ..problems.instance import Names
+from ..problems.base import Names, Problem
 from ..problems.registry import BUILT_IN
 from .files import too_much
 from .grid import Grid, cell_of

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..problems.contract import Problem
-from ..problems.instance import Names
+from ..problems.base import Names, Problem
 from ..problems.registry import BUILT_IN
 from .grid import Grid
 from .layout import Layout, one_family, says_names, words_of

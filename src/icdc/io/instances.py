@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.contract import Given, Problem
+from ..problems.arrays import LARGEST_INTEGER
+from ..problems.base import Given, Instance, Names, Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
-from ..problems.instance import Instance, Names
-from ..problems.matrices import LARGEST_INTEGER
 from ..problems.registry import BUILT_IN, problem_of_file, problems_of_matrix
 from ..problems.text import counted
 from .archives import members_of

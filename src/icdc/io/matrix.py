@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.contract import Problem
-from ..problems.instance import Names
+from ..problems.base import Names, Problem
 from .doubts import quoted, refuse_names, refuse_sums
 from .grid import LARGEST_GRID, Grid
 from .layout import Layout, layout_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..errors import InputError, UsageError, visible
-from ..problems.matrices import LARGEST_INTEGER, LARGEST_REAL
+from ..problems.arrays import LARGEST_INTEGER, LARGEST_REAL
 
 Number = int | float
 

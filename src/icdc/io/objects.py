@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.contract import Problem
-from ..problems.instance import Instance
+from ..problems.base import Instance, Problem
 from .grid import Grid, cell_of
 from .instances import instance_of, read_instances
 from .matrix import raw_from_grid

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..problems.instance import Instance
+from ..problems.base import Instance
 from .files import write_atomically
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..problems.instance import Names
+from ..problems.base import Names
 from .numbers import shorten
 from .raw import RawInstance
 from .reading import Metric

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.instance import Names
+from ..problems.base import Names
 from .numbers import Number, shorten
 from .reading import ReadOptions
 

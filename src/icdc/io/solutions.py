@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
-from ..problems.instance import Instance, Names
+from ..problems.base import Instance, Names
 from ..problems.registry import BUILT_IN
 from .documents import parse_json
 from .files import decode_text, read_bytes, write_atomically

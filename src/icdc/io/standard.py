@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.contract import Arrays, Problem
+from ..problems.base import Arrays, Problem
 from ..problems.registry import get_problem
 from .dataset import Dataset, fingerprint, read_dataset, reference_entries, write_arrays
 from .standard_sets import FAMILY_SETS, PAPER_SETS, STANDARD_SETS, StandardSet

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..problems.contract import Size
+from ..problems.base import Size
 from .dataset import SeededSample
 
 

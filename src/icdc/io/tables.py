@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import InputError, UsageError, visible
-from ..problems.contract import Problem
+from ..problems.base import Problem
 from .grid import LARGEST_GRID, Grid
 from .layout import says_names
 from .matrix import raw_from_grid

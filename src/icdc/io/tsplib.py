@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..problems.base import Instance
 from ..problems.forbidden import huge_numbers, why_impossible
-from ..problems.instance import Instance
 from ..problems.registry import get_problem
 from .grid import LARGEST_GRID
 from .numbers import Number, parse_number, shorten

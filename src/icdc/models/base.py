@@ -17,7 +17,7 @@ from ..errors import InputError, UsageError
 from ..io.files import write_atomically
 from ..later import torch
 from ..options import of_kind
-from ..problems.contract import Problem
+from ..problems.base import Problem
 from ..problems.registry import problem_path
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from ..diffusion.sampler import Predict, SamplingOptions
 from ..kernels import Noise
 from ..networks import Encoding, Network, NetworkConfig
 from ..networks.precision import NarrowWeights
-from ..problems.contract import Arrays, Features, Instances, Problem, Size
+from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order
+from ..problems.features import Features
 from ..problems.registry import problem_path
 from .base import TrainedModel, pick_device, set_weights
 from .catalogue import advised, improving, path_of, read_model

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems import BUILT_IN
-from ..problems.contract import Arrays, Problem, Size, main_matrix
+from ..problems.base import Arrays, Problem, Size, main_matrix
 from ..problems.permitted import permitted_in
 
 _REFERENCES = 48

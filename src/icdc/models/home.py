@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problems.contract import Arrays, Problem, Size, main_matrix
+from ..problems.base import Arrays, Problem, Size, main_matrix
 from .familiarity import describe
 
 NOTICEABLE = 2.0

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ..errors import UsageError
 from ..kernels import Neighbours, attend, neighbours, split_heads, summarise_columns
-from ..problems.contract import Features, FeatureSizes
+from ..problems.base import FeatureSizes
+from ..problems.features import Features
 from .config import NetworkConfig
 from .edge import EdgeLayer
 from .layers import FeedForward, make_norm

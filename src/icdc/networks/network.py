@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 
 from .. import kernels
-from ..problems.contract import Features, FeatureSizes
+from ..problems.base import FeatureSizes
+from ..problems.features import Features
 from .config import NetworkConfig
 from .denoiser import EdgeDenoiser, EdgeInput, EdgeOutput, GatedDenoiser
 from .edge import EdgeLayer

@@ -1,27 +1,77 @@
-"""Instances as arrays and solutions as choices: their types, and what is done with them again and again."""
+"""Numbers that come from outside, from files and from Python alike: checked, and in the types that sums are made in.
 
-from __future__ import annotations
+Every refusal names the entry and what is wrong with it.
+"""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..later import kernels, torch
 
-if TYPE_CHECKING:
-    from torch import Tensor
+LARGEST_INTEGER = 2**53
+"""Integers up to here have exact sums and comparisons in int64 and in float64 alike."""
 
-Arrays = dict[str, NDArray[Any]]
-Instances: TypeAlias = "Mapping[str, Tensor]"
-Size = tuple[int, ...]
+LARGEST_REAL = 1e30
+"""Reals up to here can be added and squared in the network's float32 arithmetic after scaling."""
 
 
-def to_tensors(arrays: Mapping[str, Any], device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """Move stored arrays to a device: integers as int64 and reals as float64, so that costs stay exact."""
-    return {name: torch.from_numpy(exact_numbers(array)).to(device) for name, array in arrays.items()}
+def checked_matrix(matrix: Any, what: str) -> NDArray[Any]:
+    """Return a batch of finite numeric matrices (count, rows, columns), or say what is wrong with it."""
+    try:
+        array = np.asarray(matrix)
+    except ValueError:
+        raise InputError(f"{what} must be a matrix, got rows of different lengths") from None
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3:
+        raise InputError(f"{what} must be a matrix, got an array with {array.ndim} axes")
+    if array.size == 0:
+        raise InputError(f"{what} is empty")
+    if array.dtype == object and all(type(value) is int for value in array.flat):
+        raise InputError(f"{what} has a value that is too large")  # more than any integer type of NumPy holds
+    if not is_numeric(array):
+        raise InputError(f"{what} must hold numbers, got {array.dtype}")
+    _reject(~np.isfinite(array), f"{what} has a value that is not finite")
+    _reject(too_large(array), f"{what} has a value that is too large")
+    return as_stored(array)
+
+
+def reject_negative(array: NDArray[Any], what: str) -> None:
+    """Raise InputError naming the first negative entry of a batch of matrices."""
+    negative = array < 0
+    if negative.any():
+        _reject(negative, f"{what} has the negative value {array[negative][0]}")
+
+
+def is_numeric(array: NDArray[Any]) -> bool:
+    """Tell whether an array holds integers or reals; truth values and complex numbers are neither."""
+    return np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+
+
+def too_large(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which numbers are beyond what can be computed with exactly (integers) or safely (reals)."""
+    if np.issubdtype(array.dtype, np.integer):
+        return np.asarray((array > LARGEST_INTEGER) | (array < -LARGEST_INTEGER))
+    with np.errstate(over="ignore"):
+        limit = array.dtype.type(LARGEST_REAL)  # infinite in half precision, where nothing is too large
+    return np.asarray(np.isfinite(array) & (np.abs(array) > limit))
+
+
+def as_stored(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as instances keep them: integers as they are (uint64 as int64), reals as float64."""
+    if np.issubdtype(array.dtype, np.integer):
+        return array.astype(np.int64) if array.dtype == np.uint64 else array
+    return array.astype(np.float64, copy=False)
+
+
+def _reject(wrong: NDArray[np.bool_], sentence: str) -> None:
+    """Raise InputError with the place of the first wrong entry of a batch of matrices, if there is one."""
+    if wrong.any():
+        _, row, column = np.argwhere(wrong)[0]
+        raise InputError(f"{sentence} at row {row + 1}, column {column + 1}")
 
 
 def exact_numbers(array: Any) -> NDArray[Any]:
@@ -29,25 +79,6 @@ def exact_numbers(array: Any) -> NDArray[Any]:
     array = np.asarray(array)
     kind = np.int64 if np.issubdtype(array.dtype, np.integer) else np.float64
     return np.ascontiguousarray(array, dtype=kind)
-
-
-def picked(matrix: Tensor, choice: Tensor) -> Tensor:
-    """Return matrix[b, r, choice[b, k, r]], (batch, samples, rows), for matrix (batch, rows, columns)."""
-    return kernels.picked(matrix, choice)
-
-
-def totals_by_column(matrix: Tensor, choice: Tensor) -> Tensor:
-    """Return what the rows that chose a column add up to there, for each column: (batch, samples, columns).
-
-    From matrix (batch, rows, columns) and choices (batch, samples, rows): the loads of machines, for example.
-    """
-    return kernels.column_totals(matrix, choice)
-
-
-def one_hot(choice: Tensor, columns: int) -> Tensor:
-    """Return the solution matrix (…, rows, columns), float32, of choices (…, rows)."""
-    zeros = torch.zeros(*choice.shape, columns, device=choice.device)
-    return zeros.scatter(-1, choice[..., None], 1.0)
 
 
 def integers_of(solution: Sequence[int]) -> NDArray[np.int64]:

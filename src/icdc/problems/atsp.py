@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..later import torch
-from .arrays import exact_numbers
-from .contract import Arrays, Features, FeatureSizes, Instances, Size
+from .arrays import checked_matrix, exact_numbers, reject_negative
+from .base import Arrays, FeatureSizes, Instances, Size
 from .families_tours import TOUR_FAMILIES
-from .matrices import checked_matrix, reject_negative
+from .features import Features
 from .permitted import neutral, permitted_mean, permitted_pairs
 from .priced import TOUR_CHANNELS, log_sinkhorn, tour_candidates, tour_channels
 from .tours import TourProblem, random_tmat, random_tmat_on_device

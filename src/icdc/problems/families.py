@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..kernels import Noise
-    from .contract import Arrays, Problem, Size
+    from .base import Arrays, Problem, Size
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], Noise], dict[str, Tensor]]"
 """Draws one instance of a size for each key of the noise: integers, leading axis N; every key's numbers are its own."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .arrays import one_hot
 from .candidates import Candidates
+from .tensors import one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,17 +50,3 @@ class Features:
             None if self.columns is None else self.columns.repeat_interleave(samples, 0),
             None if self.candidates is None else self.candidates.repeat(samples),
         )
-
-
-@dataclass(frozen=True)
-class FeatureSizes:
-    """The feature dimensions a network is built for; all it ever knows about a problem.
-
-    same_items : whether rows and columns are the same items, which then have one embedding.
-    """
-
-    relations: int
-    raw_relations: int
-    rows: int = 0
-    columns: int = 0
-    same_items: bool = False

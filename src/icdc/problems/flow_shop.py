@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..later import torch
-from .arrays import exact_numbers
-from .contract import Arrays, FeatureSizes, Given, Instances, Size
-from .instance import Instance
-from .matrices import checked_matrix, reject_negative
+from .arrays import checked_matrix, exact_numbers, reject_negative
+from .base import Arrays, FeatureSizes, Given, Instance, Instances, Size
 from .sequencing import Bar, Sequencing, named_item, with_idle
 from .text import counted, number
 

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, visible
-from .contract import Arrays, Problem
-from .instance import Instance
-from .matrices import LARGEST_INTEGER, LARGEST_REAL
-from .naming import column_text, row_text
+from .arrays import LARGEST_INTEGER, LARGEST_REAL
+from .base import Arrays, Instance, Problem
 from .repair import tour_with_fewest
 
 _HUGE = 9999
@@ -110,12 +108,12 @@ def why_impossible(instance: Instance) -> str | None:
     if tour:
         np.fill_diagonal(permitted, False)
     for row in np.flatnonzero(~permitted.any(1)):
-        what = row_text(instance, int(row))
+        what = instance.row_text(int(row))
         return f"{what} has no permitted {problem.column_words[0]}" + (" to go to" if tour else "")
     if not tour:
         return None
     for column in np.flatnonzero(~permitted.any(0)):
-        return f"{column_text(instance, int(column))} cannot be reached from any other"
+        return f"{instance.column_text(int(column))} cannot be reached from any other"
     return _no_matching(instance, permitted) or _no_way(instance, permitted)
 
 
@@ -166,7 +164,7 @@ def _no_way(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
         if len(reached) < len(permitted):
             other = int(np.setdiff1d(np.arange(len(permitted)), reached)[0])
             first, last = (other, 0) if backwards else (0, other)
-            return f"there is no permitted way from {row_text(instance, first)} to {row_text(instance, last)}"
+            return f"there is no permitted way from {instance.row_text(first)} to {instance.row_text(last)}"
     return None
 
 

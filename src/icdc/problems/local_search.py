@@ -21,7 +21,7 @@ from .rules import HamiltonianCycle, positions
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .contract import Instances, Problem
+    from .base import Instances, Problem
 
 Judge: TypeAlias = "Callable[[Problem, Instances, Tensor], Tensor]"
 """Costs (batch, samples) of choices (batch, samples, rows)."""

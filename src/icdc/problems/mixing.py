@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..kernels import Noise
-    from .contract import Arrays, Problem, Size
+    from .base import Arrays, Problem, Size
 
 
 def mix(

@@ -15,9 +15,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..later import torch
-from .contract import Arrays, Features, FeatureSizes, Instances, Size
+from .arrays import checked_matrix
+from .base import Arrays, FeatureSizes, Instances, Size
 from .families_navigation import NAVIGATION_FAMILIES
-from .matrices import checked_matrix
+from .features import Features
 from .tours import TourProblem, random_tmat, random_tmat_on_device
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..later import kernels, torch
-from .arrays import exact_numbers, picked, totals_by_column
+from .arrays import checked_matrix, exact_numbers, reject_negative
+from .base import Arrays, FeatureSizes, Instance, Instances, Problem, Size, Structure
 from .bounds import scheduling_bound
-from .contract import Arrays, Features, FeatureSizes, Instances, Problem, Size, Structure
+from .decoding import Starts, decode_around
 from .families_schedules import SCHEDULE_FAMILIES
-from .instance import Instance
-from .matrices import checked_matrix, reject_negative
+from .features import Features
 from .permitted import neutral, permitted_mean, permitted_pairs
 from .priced import SCHEDULE_CHANNELS, schedule_candidates, schedule_channels
 from .rules import OneColumnPerRow
-from .starts import Starts, decode_around
+from .tensors import picked, totals_by_column
 from .text import counted, number, wrapped
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from ..errors import InputError, UsageError
 from .atsp import Atsp
-from .contract import Problem
+from .base import Problem
 from .flow_shop import FlowShop
 from .navigation import Navigation
 from .pmsp import Pmsp

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..later import kernels, torch
 from ..search.tour_branching import branch
-from .contract import Structure
+from .base import Structure
 from .permitted import permitted_in
 
 OPENINGS, SECONDS = 1000, 0.5

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .atsp import Atsp
-from .conditions import Conditions
-from .contract import Problem
+from .base import Conditions, Instance, Problem
 from .forbidden import why_impossible, with_stand_ins
-from .instance import Instance
 from .pmsp import Pmsp
 from .sequencing import Sequencing
 

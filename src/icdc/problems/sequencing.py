@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..errors import InputError, visible
 from ..later import torch
 from .atsp import Atsp
-from .contract import Arrays, Features, Instances, Size, Structure
-from .instance import Instance
+from .base import Arrays, Instance, Instances, Size, Structure
+from .features import Features
 from .text import counted
 from .tours import TourProblem
 
@@ -80,6 +80,16 @@ class Sequencing(TourProblem):
 
     def solution_header(self) -> tuple[str, str]:
         return "position", "job"
+
+    def describe_pair(self, instance: Instance, pair: tuple[int, int]) -> str:
+        """Name a succession: "job 'b' after job 'a'"; the idle shop, which comes before and after all, is no job."""
+        idle = instance.size[0]
+        row, column = pair
+        if row == idle:
+            return f"{instance.row_text(column)} first"
+        if column == idle:
+            return f"{instance.row_text(row)} last"
+        return f"{instance.row_text(column)} after {instance.row_text(row)}"
 
     def describe_size(self, size: Size) -> str:
         return f"sequence of {counted(size[0], self.row_words)}"

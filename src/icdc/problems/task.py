@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
-from .arrays import one_hot
+from .base import Instances, Problem
 from .candidates import Candidates
-from .contract import Instances, Problem
 from .permitted import neutral
+from .tensors import one_hot
 
 
 class Task:

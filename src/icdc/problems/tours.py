@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..later import kernels, torch
-from .arrays import integers_of, picked, to_tensors
+from .arrays import integers_of
+from .base import Arrays, Instance, Instances, Problem, Size, Structure
 from .bounds import assignment_bound
-from .contract import Arrays, Instances, Problem, Size, Structure
-from .instance import Instance
+from .decoding import Starts, decode_around
 from .rules import HamiltonianCycle
-from .starts import Starts, decode_around
+from .tensors import picked, to_tensors
 from .text import wrapped
 
 if TYPE_CHECKING:

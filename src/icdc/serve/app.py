@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from .. import __version__
 from ..errors import IcdcError
 from ..models.catalogue import available, card_of
-from ..problems.contract import Problem
+from ..problems.base import Problem
 from ..problems.registry import SHIPPED
 from ..solving.registry import SOLVERS
 from .board import Board

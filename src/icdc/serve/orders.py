@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io import ReadOptions, instances_of
 from ..models.catalogue import available
-from ..problems.contract import Problem
-from ..problems.instance import Instance
+from ..problems.base import Instance, Problem
+from ..problems.conditions import Wishes, posed
 from ..problems.registry import SHIPPED, get_problem
-from ..problems.wishes import Wishes, posed
 from ..solving.registry import SOLVERS, options_of
 from .limits import Settings
 from .options import READING, flag, read_options

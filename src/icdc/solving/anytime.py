@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..machine import may_have_gpu
-from ..problems.contract import Arrays, Problem, Size
+from ..problems.base import Arrays, Problem, Size
 from .anytime_search import AnytimeSearch
 from .request import Request
 from .results import Found

@@ -17,13 +17,10 @@ from .. import options as checks
 from ..errors import InfeasibleError, InputError, UsageError
 from ..io.objects import instances_from
 from ..io.reading import DEFAULTS, ReadOptions
-from ..problems.conditions import Number
-from ..problems.contract import Problem
+from ..problems.base import Instance, Number, Problem
+from ..problems.conditions import Item, Wishes, posed
 from ..problems.forbidden import forbidden_pair
-from ..problems.instance import Instance
-from ..problems.naming import pair_text
 from ..problems.registry import get_problem, problem_of_file
-from ..problems.wishes import Item, Wishes, posed
 from .answer import Answer
 from .jobs import Observer
 from .path import solve_instances
@@ -229,7 +226,7 @@ def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
     if instance.conditions is not None or instance.problem.restated:
         return choice  # checked together with what is asked
     if (pair := forbidden_pair(instance, choice)) is not None:
-        raise InputError(f"the start of {instance.name} uses a forbidden pair: {pair_text(instance, pair)}")
+        raise InputError(f"the start of {instance.name} uses a forbidden pair: {instance.pair_text(pair)}")
     return choice
 
 

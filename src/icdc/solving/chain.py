@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from ..jit import fast_here, in_background
+from ..problems.base import Structure
 from ..problems.candidates import best_candidates
-from ..problems.contract import Structure, to_tensors
-from ..problems.decoding import Order, decode, random_choice
-from ..problems.starts import fixed_noise
+from ..problems.decoding import Order, decode, fixed_noise, random_choice
+from ..problems.tensors import to_tensors
 from .diffusion_search import DiffusionSearch, Part, found_by
 from .fitting import default_chunk
 from .request import Request

@@ -21,8 +21,8 @@ from ..diffusion.process import strided_times
 from ..diffusion.sampler import Predict, SamplingOptions, Step, best_of, generate, refine
 from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
-from ..problems.contract import to_tensors
 from ..problems.task import Task
+from ..problems.tensors import to_tensors
 from .fingerprints import fingerprints
 from .request import Improvement, Request
 from .results import Found

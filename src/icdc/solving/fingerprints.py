@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.contract import Arrays
+from ..problems.base import Arrays
 
 
 def fingerprints(arrays: Arrays) -> NDArray[np.int64]:

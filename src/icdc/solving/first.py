@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..later import torch
-from ..problems.contract import Arrays, Problem, to_tensors
+from ..problems.base import Arrays, Problem
+from ..problems.tensors import to_tensors
 
 
 def first_choice(problem: Problem, arrays: Arrays) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..problems.contract import Arrays, Problem, Size
+from ..problems.base import Arrays, Problem, Size
 from .verify import judge
 
 

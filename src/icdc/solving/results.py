@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..problems.contract import Arrays, Problem
+from ..problems.base import Arrays, Problem
 from ..problems.repair import without_forbidden
 from .first import first_choice
 from .request import Improvement, Request

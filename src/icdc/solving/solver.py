@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import options
 from ..errors import UsageError
-from ..problems.contract import Arrays, Problem, Size
+from ..problems.base import Arrays, Problem, Size
 from .request import Improvement, Request, SolveCallback, check_start
 from .results import Found, Results, checked, known_so_far
 

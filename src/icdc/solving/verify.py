@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..later import torch
-from ..problems.asked import objective, violation
-from ..problems.contract import Arrays, Problem, Structure, to_tensors
+from ..problems.base import Arrays, Instance, Problem, Structure
+from ..problems.conditions import objective, violation
 from ..problems.forbidden import forbidden_pair, highest_cost
-from ..problems.instance import Instance
 from ..problems.restating import restate
+from ..problems.tensors import to_tensors
 
 _SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..diffusion.sampler import SamplingOptions
 from ..models.diffusion import Model
-from ..problems.contract import Arrays, Problem, Size, to_tensors
+from ..problems.base import Arrays, Problem, Size
 from ..problems.rules import Rule
+from ..problems.tensors import to_tensors
 from .checkpoint import REFERENCES
 from .config import TrainingConfig
 from .fitting import memory_needed

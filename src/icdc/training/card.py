@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..models.familiarity import ranges
-from ..problems.contract import Arrays, Problem, Size
+from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
 from .config import RunConfig
 

@@ -22,7 +22,7 @@ from ..io.files import write_atomically
 from ..models.base import own_random_numbers, pick_device
 from ..models.diffusion import Model
 from ..models.familiarity import ranges
-from ..problems.contract import Arrays
+from ..problems.base import Arrays
 from ..problems.registry import problem_path
 from ..solving import DiffusionSolver
 from .algorithm import Trainer

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import UsageError
 from ..machine import available_memory, gibibytes
 from ..networks import NetworkConfig
-from ..problems.contract import Problem
+from ..problems.base import Problem
 from .config import RunConfig, TrainingConfig
 
 CPU_SETTINGS: dict[str, Any] = {

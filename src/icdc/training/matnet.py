@@ -12,7 +12,7 @@ import torch
 from ..errors import UsageError
 from ..models.matnet.config import MatNetNetworkConfig
 from ..models.matnet.model import MatNet
-from ..problems.contract import Size
+from ..problems.base import Size
 from ..problems.task import Task
 from .config import OptimizerConfig, RunConfig
 from .fitting import PEAK

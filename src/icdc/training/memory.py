@@ -12,7 +12,7 @@ from torch import Tensor
 from ..diffusion.sampler import Step
 from ..kernels import Noise
 from ..problems.candidates import Candidates
-from ..problems.contract import Features
+from ..problems.features import Features
 
 
 @dataclass(frozen=True)

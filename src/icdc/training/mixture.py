@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.contract import Size
+from ..problems.base import Size
 from .config import MixtureConfig
 from .sources import counted
 from .validation import OWN, Gaps, size_name

@@ -18,7 +18,7 @@ from ..errors import DivergedError, InputError, UsageError
 from ..io.appending import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
-from ..problems.contract import Problem, Size
+from ..problems.base import Problem, Size
 from ..problems.registry import get_problem, problem_of_file
 from .card import card_of, learned_ranges
 from .checkpoint import LOCK, MODEL, MetricsLog, load_state, read_means, save_state

@@ -17,10 +17,11 @@ from torch import Tensor
 from ..errors import InputError
 from ..io.dataset import read_dataset
 from ..kernels import Noise
-from ..problems.contract import Problem, Size, to_tensors
+from ..problems.base import Problem, Size
 from ..problems.families import get_family
 from ..problems.mixing import mix, mix_on_device
 from ..problems.registry import problem_path
+from ..problems.tensors import to_tensors
 
 EXAMPLES = 128_000
 """How many solved examples the paper's supervised baselines learn from."""

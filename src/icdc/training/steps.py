@@ -15,8 +15,9 @@ from ..diffusion.sampler import Predict, best_of, generate, refine
 from ..errors import UsageError
 from ..kernels import Noise
 from ..models.diffusion import CANDIDATES_ORDER, Model
-from ..problems.contract import Features, Size
+from ..problems.base import Size
 from ..problems.decoding import random_choice
+from ..problems.features import Features
 from ..problems.task import Task
 from .config import TrainingConfig
 from .fitting import batches

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from ...kernels import NEVER, Noise, split_heads
 from ...networks.layers import FeedForward
-from ...problems.contract import one_hot
 from ...problems.rules import Rule
+from ...problems.tensors import one_hot
 from .config import MatNetNetworkConfig
 
 USAGE_FEATURES = 6

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ...kernels import Noise
-from ...problems.contract import Features, Problem
+from ...problems.base import Problem
+from ...problems.features import Features
 from ...problems.task import Task
 from ..base import TrainedModel, pick_device, set_weights
 from ..catalogue import read_model

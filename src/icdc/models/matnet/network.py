@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from ...kernels import attend, head_scores
 from ...networks.layers import FeedForward, InstanceNorm
-from ...problems.contract import Features, FeatureSizes, one_hot
+from ...problems.base import FeatureSizes
+from ...problems.features import Features
+from ...problems.tensors import one_hot
 from .config import MatNetNetworkConfig
 from .decoder import PointerDecoder
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from icdc.problems.arrays import one_hot, picked, to_tensors, totals_by_column
+from icdc.problems.tensors import one_hot, picked, to_tensors, totals_by_column
 
 
 def test_arrays_keep_their_values_exactly() -> None:

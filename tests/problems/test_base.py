@@ -11,18 +11,13 @@ from torch import Tensor
 
 from icdc.conformance import assert_conforms
 from icdc.errors import InputError
-from icdc.problems import Atsp, Instance, Navigation, OneColumnPerRow, Pmsp
-from icdc.problems.contract import (
-    Arrays,
-    Features,
-    FeatureSizes,
-    Instances,
-    Problem,
-    Size,
-    main_matrix,
-    picked,
-)
-from icdc.problems.matrices import checked_matrix
+from icdc.problems import Atsp, Instance, Navigation, Pmsp
+from icdc.problems.arrays import checked_matrix
+from icdc.problems.base import Arrays, FeatureSizes, Instances, Problem, Size, main_matrix
+from icdc.problems.features import Features
+from icdc.problems.flow_shop import FlowShop
+from icdc.problems.rules import OneColumnPerRow
+from icdc.problems.tensors import picked
 
 
 @pytest.mark.parametrize("problem", [Pmsp(), Atsp()])
@@ -164,3 +159,22 @@ def test_a_structure_is_lost_with_the_question_it_is_about(base: type[Problem], 
         assert type("Mixed", (mixin, base), {}).structure is None, part
     same = type("Same", (base,), {"name": "same", "features": lambda self, instances: None})
     assert same.structure == structure
+
+
+ONES = np.ones((2, 2), dtype=np.int64)
+SHOP = Instance("t", Pmsp(), {"durations": ONES}, rows=("cut", "\x1b[2Jdrill"), columns=("M1", "M2"))
+TOUR = Instance("t", Atsp(), {"distances": ONES})
+FLOW = Instance("t", FlowShop(), {"durations": ONES}, rows=("cut", "drill"), columns=("M1", "M2"))
+
+
+def test_what_an_item_is_called() -> None:
+    assert (SHOP.row_text(0), SHOP.column_text(1)) == ("job 'cut'", "machine 'M2'")
+    assert (TOUR.row_text(0), TOUR.column_text(1)) == ("city 0", "city 1")
+
+
+def test_what_a_pair_is_called() -> None:
+    assert SHOP.pair_text((1, 0)) == r"job '\x1b[2Jdrill' with machine 'M1'"
+    assert TOUR.pair_text((0, 1)) == "from city 0 to city 1"
+    assert FLOW.pair_text((0, 1)) == "job 'drill' after job 'cut'"
+    assert FLOW.pair_text((2, 0)) == "job 'cut' first"
+    assert FLOW.pair_text((0, 2)) == "job 'cut' last"
