@@ -73,7 +73,7 @@ def test_schedules_do_without() -> None:
     assert np.array_equal(found[clean], every[clean])
 
 
-def test_what_cannot_be_mended_stays_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_mended_stays_within_its_time() -> None:
     """Two groups that meet in one city: every tour takes a forbidden step."""
     apart = np.ones((7, 7), dtype=bool)
     apart[:4, :4] = apart[3:, 3:] = False
@@ -86,12 +86,16 @@ def test_what_cannot_be_mended_stays_within_its_time(monkeypatch: pytest.MonkeyP
     assert impossible
     assert apart[np.arange(7), fewest].sum() == 1
     assert not tour_with_fewest(np.zeros((7, 7), dtype=bool))[1]
+    # where every tour takes such a step, none becomes dearer for having as few of them
+    needed = np.array([[0, 0, 5], [2, 0, 0], [5, 0, 0]])
+    for order in ([0, 1, 2], [0, 2, 1]):
+        kept = Atsp().choice(order)[None]
+        assert np.array_equal(without_forbidden("tour", needed[None], kept), kept)
     # with no time at all a tour that could be mended stays what it was
     ring = np.roll(np.eye(7, dtype=bool), 1, 1)
     costs = np.where(ring, 1, 100)[None]
     assert used(ring[None], without_forbidden("tour", costs, tour[None]))[0] == 0
-    monkeypatch.setattr(repair, "SECONDS", -1.0)
-    assert np.array_equal(without_forbidden("tour", costs, tour[None])[0], tour)
+    assert np.array_equal(without_forbidden("tour", costs, tour[None], -1.0)[0], tour)
 
 
 def test_nothing_is_copied_where_nothing_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:

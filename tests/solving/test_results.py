@@ -142,3 +142,55 @@ def test_the_highest_bound_and_every_proof_count() -> None:
     verdicts = results.verdicts()
     assert [verdict.bound for verdict in verdicts] == [4, 3, 4, 3]
     assert [verdict.optimal for verdict in verdicts] == [True, False, True, False]
+
+
+NEEDED = [[0, 0, 5], [2, 0, 0], [5, 0, 0]]
+"""Both tours take a step of 5, which no tour without it would be as long as; one is 5 long, the other 7."""
+ROADS = [
+    [0, 80, 9999, 9999, 9999],
+    [9999, 0, 75, 78, 18],
+    [9999, 10, 0, 9999, 72],
+    [9999, 9999, 9999, 0, 75],
+    [41, 9999, 59, 85, 0],
+]  # fmt: skip
+"""Every tour takes a step of 9999, and the cheapest ones take more of them than others."""
+
+
+@pytest.mark.parametrize(("matrix", "shortest"), [(NEEDED, 5), (ROADS, 10203)])
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+@pytest.mark.parametrize("solver", ["icdc", "search", "branch", "cpsat"])
+def test_an_optimum_is_not_repaired(matrix: list[list[int]], shortest: int, kind: type, solver: str) -> None:
+    """Numbers that look forbidden may be needed; the second answer is the first, whatever has been imported by then."""
+    for _ in range(2):
+        answer = icdc.solve(np.array(matrix, dtype=kind), problem="atsp", solver=solver)
+        assert (answer.objective, answer.optimal) == (shortest, True)
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_repair_is_never_dearer_and_leaves_proofs_alone(claimed: bool) -> None:
+    """Another tour with as few large steps may cost more; a proof of the first says nothing about it."""
+    cheap, dear = Atsp().choice([0, 1, 2]), Atsp().choice([0, 2, 1])
+    arrays = {"distances": np.array([NEEDED, NEEDED])}
+    results = Told(Found(np.stack([cheap, dear]), 0.1, proven=np.array([claimed] * 2))).solve(Atsp(), arrays)
+    assert results.exact_cost.tolist() == [5, 7]
+    assert (results.choice == [cheap, dear]).all()
+    assert results.proven.tolist() == [claimed] * 2
+
+
+def test_what_is_cheaper_than_a_proof_or_below_a_bound_refutes_it() -> None:
+    """A start of 2 where 4 was called optimal, and a bound of 3 on what costs 2; those of others still count."""
+    found = Found(np.array([ONE, BOTH, BOTH]), 0.5, np.array([-np.inf, 3.0, 3.0]), np.array([True, False, False]))
+    start, known = np.array([BOTH] * 3), np.array([1.0, 1.0, 2.0])
+    results = Told(found).solve(Pmsp(), two_jobs(3), start=start, bound=known)
+    assert results.exact_cost.tolist() == [2, 2, 2]
+    assert results.proven.tolist() == [False, False, True]
+    assert results.bound.tolist() == [1, 1, 2]
+
+
+def test_large_whole_numbers_are_not_compared_like_reals() -> None:
+    """A billionth is rounding of reals; among integers it is a better solution."""
+    arrays = {"durations": np.array([[[5 * 10**9 + 3]]])}
+    for low, optimal in ((5e9, False), (5e9 + 2, False), (5e9 + 3, True)):
+        (verdict,) = Told(Found(np.array([[0]]), 0.1, np.array([low]))).solve(Pmsp(), arrays).verdicts()
+        assert verdict.optimal == optimal
+        assert (verdict.gap == 0) == optimal

@@ -92,6 +92,7 @@ def test_real_costs() -> None:
         (0, 0, 0.0),
         (3, 0, None),
         (3, None, None),
+        (5 * 10**9 + 3, 5 * 10**9, 6e-10),  # whole numbers are not rounded
     ],
 )
 def test_gap(objective: float, bound: float | None, gap: float | None) -> None:

@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..jit import plain, settle
 from ..search.effort import Effort, cores
@@ -98,7 +99,11 @@ class AnytimeSearch:
 
     def open(self) -> list[int]:
         """Return the places of instances whose answers are not proven."""
-        return np.flatnonzero(~meets(self.cost, self.bound)).tolist()
+        return np.flatnonzero(~self.proven()).tolist()
+
+    def proven(self) -> NDArray[np.bool_]:
+        """Return which answers (count,) meet their bounds."""
+        return meets(self.cost, self.bound, np.issubdtype(self.matrices.dtype, np.integer))
 
     def run(self) -> Found:
         """Search until everything is proven, the time is over, the effort is spent, or somebody says stop."""
@@ -114,7 +119,7 @@ class AnytimeSearch:
                 raise
             interrupted = True
         seconds = time.perf_counter() - self.began
-        proven = meets(self.cost, self.bound)
+        proven = self.proven()
         samples = None
         if interrupted or self.request.time_limit is not None:  # otherwise turns are counted, and whole
             samples = 0 if self.chain is None else self.chain.samples

@@ -16,7 +16,10 @@ from ..problems.base import Arrays, Problem
 from ..problems.repair import without_forbidden
 from .first import first_choice
 from .request import Improvement, Request
-from .verify import Verdict, judge, meets, verdicts
+from .verify import Verdict, contradicts, judge, meets, verdicts
+
+REPAIR = 0.5
+"""Seconds, where time is limited, in which tours are to do without forbidden steps after the search."""
 
 
 class Found(NamedTuple):
@@ -84,10 +87,17 @@ class Results:
 
 
 def checked(request: Request, found: Found) -> Results:
-    """Check and cost what was found, exactly; keep the start where it is better."""
-    choice = with_permitted_pairs(request, _choice_of(request, found))
-    found_by = list(found.found_by or [request.solver] * len(choice))
+    """Check and cost what was found, exactly; keep the start where it is better.
+
+    What is said of the optimum is judged once, in the end, against the final cost: a proof holds for the cost that it
+    was made for, and a bound above the cost of a solution is none.
+    """
+    choice = _choice_of(request, found)
     feasible, cost = judge(request.problem, request.arrays, choice)
+    claimed = np.zeros(len(choice), dtype=bool) if found.proven is None else feasible & found.proven
+    claims = cost
+    choice, cost = with_permitted_pairs(request, choice, np.flatnonzero(feasible & ~claimed), cost)
+    found_by = list(found.found_by or [request.solver] * len(choice))
     if request.start is not None:
         _, before = judge(request.problem, request.arrays, request.start)
         kept = ~feasible | (before < cost) | (choice == request.start).all(1)
@@ -97,9 +107,8 @@ def checked(request: Request, found: Found) -> Results:
     bound = np.full(len(choice), -np.inf)
     for known in (request.bound, found.bound):
         if known is not None:
-            bound = np.fmax(bound, known)
-    claimed = np.zeros(len(choice), dtype=bool) if found.proven is None else found.proven
-    proven = feasible & (claimed | meets(cost.astype(np.float64), bound))
+            bound = np.fmax(bound, np.where(feasible & contradicts(known, cost), -np.inf, known))
+    proven = feasible & ((claimed & meets(claims, cost)) | meets(cost, bound))
     if request.last is None and request.callback is not None and feasible.any():
         known_cost = np.where(feasible, cost.astype(np.float64), np.inf)
         request.tell(Improvement(found.seconds, known_cost, choice, bound, found_by))
@@ -126,18 +135,22 @@ def _choice_of(request: Request, found: Found) -> NDArray[np.int64]:
     return choice.astype(np.int64, copy=False)
 
 
-def with_permitted_pairs(request: Request, choice: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return choices (count, rows), changed where a solver ended with forbidden pairs, as far as that helps.
+def with_permitted_pairs(
+    request: Request, choice: NDArray[np.int64], places: NDArray[np.int64], cost: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return choices (count, rows) and costs (count,), better ones at places where forbidden pairs can be done without.
 
-    Who decides step by step may be left without a permitted pair; who searches may not have found a way out.
+    Deciding step by step may end without a permitted pair, and a search without having found a way out.
     """
     structure, costs = request.problem.structure, request.problem.cost_matrix(request.arrays)
-    if structure is None or costs is None:
-        return choice
-    sound = judge(request.problem, request.arrays, choice)[0]
-    choice = choice.copy()
-    choice[sound] = without_forbidden(structure, costs[sound], choice[sound])
-    return choice
+    if structure is None or costs is None or not len(places):
+        return choice, cost
+    seconds = None if request.time_limit is None else REPAIR
+    changed = choice.copy()
+    changed[places] = without_forbidden(structure, costs[places], choice[places], seconds)
+    feasible, changed_cost = judge(request.problem, request.arrays, changed)
+    better = feasible & (changed_cost < cost)
+    return np.where(better[:, None], changed, choice), np.where(better, changed_cost, cost)
 
 
 def known_so_far(request: Request, seconds: float) -> Found:

@@ -42,7 +42,8 @@ class Verdict:
         if self.objective is None or self.bound is None:
             return None
         excess = self.objective - self.bound
-        if excess <= _SAME * abs(self.bound):
+        whole = isinstance(self.objective, int) and isinstance(self.bound, int)
+        if excess <= (0 if whole else _SAME * abs(self.bound)):
             return 0.0
         return excess / abs(self.bound) if self.bound else None
 
@@ -169,19 +170,36 @@ def verdicts(
     ]
 
 
-def meets(cost: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell where a cost meets its lower bound, up to rounding; a bound of −inf is never met.
+def meets(cost: NDArray[Any], bound: NDArray[Any], whole: bool | None = None) -> NDArray[np.bool_]:
+    """Tell where costs (count,) meet their lower bounds (count,); a bound of −inf is never met.
 
-    Rounding is in proportion, whatever the unit: costs may be far below 1.
+    Whole costs meet what rounds up to them. Reals do up to rounding, in proportion, whatever the unit: costs may be far
+    below 1.
+
+    whole : whether costs are whole numbers, where their type does not say so.
     """
-    known = np.where(np.isfinite(bound), bound, 0.0)
-    return np.asarray(np.isfinite(bound) & (cost <= known + _SAME * np.abs(known)))
+    known = np.where(np.isfinite(bound), bound, 0)
+    if np.issubdtype(cost.dtype, np.integer) if whole is None else whole:
+        met = (cost <= known) | (cost <= _rounded_up(known))
+    else:
+        met = cost <= known + _SAME * np.abs(known)
+    return np.asarray(np.isfinite(bound) & met)
+
+
+def contradicts(bound: NDArray[np.float64], cost: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell where lower bounds (count,) cannot be true, as they are above the costs (count,) of solutions."""
+    if np.issubdtype(cost.dtype, np.integer):
+        return np.asarray(_rounded_up(bound) > cost)
+    return np.asarray(bound > cost + _SAME * np.abs(cost))
+
+
+def _rounded_up(bound: NDArray[Any]) -> NDArray[Any]:
+    """Return bounds of whole numbers, rounded up; what is hardly above one may be that one plus rounding."""
+    return np.asarray(np.ceil(bound - np.maximum(1e-6, _SAME * np.abs(bound))))
 
 
 def _shown(low: float, integral: bool) -> int | float | None:
     """Return a bound as it is shown: nothing if there is none, the next integer where costs are integers."""
     if not math.isfinite(low):
         return None
-    if not integral:
-        return low
-    return math.ceil(low - max(1e-6, _SAME * abs(low)))
+    return int(_rounded_up(np.array(low))) if integral else low
