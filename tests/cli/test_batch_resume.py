@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -122,6 +123,17 @@ def test_a_limit_may_have_left_fewer_samples(icdc: Any, shop: Path) -> None:
     assert "resume with the same" in more.err
 
 
+def test_search_by_the_clock_takes_up_its_own_file(icdc: Any, shop: Path) -> None:
+    """It limits itself, and no samples were asked for."""
+    out = shop.with_name("searched.jsonl")
+    command = ("solve", shop, shop, "--solver", "search", "--out", out)
+    assert icdc(*command).code == 0
+    assert [line["samples"] for line in lines(out)] == [1, 1]
+    out.write_text(out.read_text().splitlines(keepends=True)[0])
+    assert icdc(*command, "--resume").code == 0
+    assert len(lines(out)) == 2
+
+
 def test_a_file_of_another_run_is_refused(icdc: Any, shop: Path) -> None:
     out = shop.with_name("answers.jsonl")
     command = ("solve", shop, "--solver", "ect", "--out", out, "--resume")
@@ -139,10 +151,13 @@ def test_a_file_of_another_run_is_refused(icdc: Any, shop: Path) -> None:
         (text.replace('"feasible": true', '"feasible": 1'), "not an answer"),
         ("[1, 2]\n", "line 1 is not an answer in JSON"),
         ("nonsense\n" + text, "line 1 is not an answer in JSON"),
+        ("[" * 10**5 + "]" * 10**5 + "\n", "line 1 is not an answer in JSON"),
+        (re.sub('"objective": [0-9]+', '"objective": 1' + "0" * 400, text), "one of them was changed"),
+        (text.replace('"solution": [', f'"solution": [{10**30}, '), "one of them was changed"),
     ):
         out.write_text(wrong)
         ran = icdc(*command)
-        assert ran.code == 3, wrong
+        assert ran.code == 3, words
         assert words in ran.err
         assert out.read_text() == wrong
 

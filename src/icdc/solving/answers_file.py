@@ -111,7 +111,7 @@ class AnswersFile:
         for number, text in enumerate(self._file.read().split(b"\n")[:-1], 1):
             try:
                 line = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 line = None
             if not isinstance(line, dict):
                 raise InputError(f"{self.path}: line {number} is not an answer in JSON")
@@ -159,9 +159,10 @@ def _check(line: Line, instance: Instance, where: str) -> None:
         raise changed
     try:
         choice = choice_of(solution, instance)
-    except InputError:
+        fits = _costs(instance, choice, objective)
+    except (InputError, OverflowError):
         raise changed from None
-    if not _costs(instance, choice, objective):
+    if not fits:
         raise changed
     bound, gap = line.get("bound"), line.get("gap")
     if not all(value is None or (type(value) in (int, float) and math.isfinite(value)) for value in (bound, gap)):

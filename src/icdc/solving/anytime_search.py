@@ -121,7 +121,8 @@ class AnytimeSearch:
         seconds = time.perf_counter() - self.began
         proven = self.proven()
         samples = None
-        if interrupted or self.request.time_limit is not None:  # otherwise turns are counted, and whole
+        # without a network there are no samples, without a limit turns are counted, and whole
+        if self.make_network is not None and (interrupted or self.request.time_limit is not None):
             samples = 0 if self.chain is None else self.chain.samples
         return Found(self.choice, seconds, self.bound, proven, self.model, interrupted, self.found_by, samples)
 
