@@ -175,9 +175,10 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.json", '{"problem": 3, "durations": [[1]]}', "'problem' must be a name"),
     (
         "a.json",
-        '{"problem": "pmsp", "duration": [[1]]}',
+        '{"problem": "pmsp", "hours": [[1]]}',
         "the array 'durations' of the problem 'pmsp' is missing",
     ),
+    ("a.json", '{"problem": "pmsp", "duration": [[1]]}', "'duration' is not known; 'durations' is"),
     ("a.json", '{"problem": "pmsp", "durations": 3}', "the object holds no matrix"),
     ("a.json", '{"problem": "navigation", "coordinates": [[0,0],[1,1]]}', "the array 'slowness'"),
     (
@@ -653,6 +654,9 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.json", '{"problem": "pmsp", "durations": [[1]], "matrix": [[2]]}', "a 'matrix' and an array 'durations'"),
     ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": [[0, 1], [1, 0]]}', "may be a mask or a list of pairs"),
     ("a.json", '{"durations": [[1, 2], [3, 4]], "forbidden": "nan"}', "'forbidden' must be a matrix of true and false"),
+    ("a.json", '{"durations": [[1, 2]], "forbiden": [[true, false]]}', "'forbiden' is not known; 'forbidden' is"),
+    ("a.json", '{"durations": [[1, 2]], "job": ["a"]}', "'job' is not known; 'jobs' is"),
+    ("a.json", '{"durations": [[1, 2]], "jobs": 1, "machines": 2}', Read("pmsp", [[1, 2]])),
     ("a.json", '{"durations": [[1, 2]], "jobs": [true]}', "'jobs' must be a list of names"),
     ("a.json", '{"durations": [[1, 2], [3, 4], [5, 6]], "jobs": ["\\ud800", "b", "c"]}', HALVED),
     ("a.json", "[[1, 2], [3, 1e400], [5, 6]]", "row 2, column 2: the number is too large"),

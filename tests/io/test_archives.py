@@ -171,6 +171,6 @@ def test_a_workbook_without_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_long_json_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps([[1, 2], [3, 4], [5, 6]]))
-    monkeypatch.setattr("icdc.io.documents.LARGEST_DOCUMENT", 10)
+    monkeypatch.setattr("icdc.io.json.LARGEST_DOCUMENT", 10)
     with pytest.raises(InputError, match="of JSON; write the matrix"):
         read_instances(path)

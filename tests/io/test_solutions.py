@@ -1,5 +1,7 @@
 """Solutions in and out: every form that is written is read back, wrong ones are refused clearly."""
 
+import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,9 @@ from numpy.typing import NDArray
 
 from icdc.errors import InputError, UsageError
 from icdc.io import choice_of, read_solution, write_solution
+from icdc.io.wishes import read_pairs
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Instance, Problem
+from icdc.problems.base import Instance, Names, Problem
 from icdc.problems.pmsp import Pmsp
 
 TOUR = Instance("t.atsp", Atsp(), {"distances": np.arange(16).reshape(4, 4)}, *(("a", "b", "c", "d"),) * 2)
@@ -193,3 +196,57 @@ def test_positions_are_numbers_even_where_cities_are_called_by_numbers(tmp_path:
     choice = choice_of([0, 2, 1, 3], numbered)
     write_solution(tmp_path / "s.csv", numbered, choice)
     assert read_solution(tmp_path / "s.csv", numbered).tolist() == choice.tolist()
+
+
+@pytest.mark.parametrize("names", [("1", "2", "3"), ("2", "1", "0"), ("10", "1", "x"), ("-1", "0", "1")])
+@pytest.mark.parametrize("ending", [".csv", ".json", ".txt"])
+def test_every_choice_is_read_back_where_names_are_numbers(tmp_path: Path, names: Names, ending: str) -> None:
+    """As it was meant, though numbers count from 0 and names do not."""
+    shop = Instance("p.csv", Pmsp(), {"durations": np.ones((3, 3))}, names, names)
+    tour = Instance("p.csv", Atsp(), {"distances": np.ones((3, 3))}, names, names)
+    path = tmp_path / f"s{ending}"
+    for instance in (shop, tour):
+        for choice in product(range(3), repeat=3):
+            if instance is tour and choice not in ((1, 2, 0), (2, 0, 1)):
+                continue
+            write_solution(path, instance, np.array(choice))
+            assert read_solution(path, instance).tolist() == list(choice)
+
+
+def test_a_list_that_may_be_names_or_numbers_is_asked(tmp_path: Path) -> None:
+    shop = Instance("p.csv", Pmsp(), {"durations": np.ones((3, 3))}, None, ("1", "2", "3"))
+    path = tmp_path / "s"
+    for text, meant in (
+        ("1 1 2", "'1' may be a name or a number from 0; begin the file with a line '# names' or '# numbers from 0'"),
+        ("# names\n1 1 2", [0, 0, 1]),
+        ("# numbers from 0\n1 1 2", [1, 1, 2]),
+        ("1 1 3", [0, 0, 2]),
+        ("0 1 1", [0, 1, 1]),
+        ("[1, 1, 2]", [1, 1, 2]),
+        ('["1", "1", "2"]', [0, 0, 1]),
+        ("job,machine\n0,1\n1,1\n2,2", [0, 0, 1]),
+    ):
+        path.write_text(text)
+        if isinstance(meant, list):
+            assert read_solution(path, shop).tolist() == meant
+        else:
+            with pytest.raises(InputError, match=re.escape(meant)):
+                read_solution(path, shop)
+
+
+ODD = ("=1+1", "'=1+1", "+x", "-2", "@sum", "＝q", "#1", "''=1+1", "plain")
+
+
+def test_no_cell_of_a_table_is_a_formula(tmp_path: Path) -> None:
+    """A spreadsheet would run what begins so; what was written is read back, as a solution and as fixed pairs."""
+    shop = Instance("p.csv", Pmsp(), {"durations": np.ones((9, 9))}, ODD, ODD)
+    path = tmp_path / "s.csv"
+    choice = np.arange(9)[::-1].copy()
+    write_solution(path, shop, choice)
+    for line in path.read_text().splitlines():
+        assert not any(cell[0] in "=+-@＝" for cell in line.split(","))
+    assert read_solution(path, shop).tolist() == choice.tolist()
+    assert "'=1+1,plain\n" in path.read_text().replace("''=1+1,plain", "")
+    assert dict(read_pairs(path)) == dict(zip(shop.row_labels(range(9)), shop.item_labels(choice), strict=True))
+    write_solution(tmp_path / "s.txt", shop, choice)
+    assert read_solution(tmp_path / "s.txt", shop).tolist() == choice.tolist()

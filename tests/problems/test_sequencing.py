@@ -8,7 +8,7 @@ import pytest
 import icdc
 from icdc.conformance import assert_conforms
 from icdc.errors import InputError, UsageError
-from icdc.io import instances_from, read_solution, write_solution
+from icdc.io import instances_from, read_instances, read_solution, write_solution
 from icdc.problems.base import Instance
 from icdc.problems.flow_shop import FlowShop
 from icdc.problems.registry import BUILT_IN, SHIPPED, get_problem, problem_path
@@ -133,6 +133,31 @@ def test_successions_that_are_forbidden(tmp_path: Any) -> None:
 def test_what_is_refused(problem: Sequencing, value: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence.replace("(", r"\(")):
         read(value, problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "jobs"),
+    [
+        (",a,b,c\na,0,1,2\nb,3,0,4\nd,5,6,0", None),  # c and d are one job
+        (",a,b,c\na,,1,2\nb,3,,4\nd,5,6,", None),
+        (",paint,b,c\nb,0,1,2\nc,3,0,4\npiant,5,6,0", None),  # in another order, too
+        (",t,a,b\ns,,1,2\na,7,0,4\nb,8,6,0", ("a", "b")),  # only the first setups have no time
+        (",t,a,b\ns,0,1,2\na,7,0,4\nb,8,6,0", None),
+        (",a,b,t\ns,1,2,\na,0,4,7\nb,6,0,8", ("a", "b")),
+        (",t,a,b\na,7,0,4\nb,8,6,0\ns,,1,2", ("a", "b")),
+    ],
+)
+def test_a_misspelt_name_deletes_no_job(text: str, jobs: tuple[str, ...] | None, tmp_path: Any) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    if jobs is None:
+        with pytest.raises(InputError, match="a job has one name"):
+            read_instances(path, Setups())
+        return
+    (instance,) = read_instances(path, Setups())
+    assert instance.rows == jobs
+    assert instance.arrays["setups"].tolist() == [[0, 4], [6, 0]]
+    assert (instance.arrays["durations"].tolist(), instance.arrays["initial"].tolist()) == ([7, 8], [1, 2])
 
 
 def test_a_missing_time_is_refused(tmp_path: Any) -> None:

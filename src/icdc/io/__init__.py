@@ -2,8 +2,8 @@
 
 from ..problems.base import Instance
 from .files import write_atomically
+from .frames import instances_from
 from .instances import instances_of, read_instances
-from .objects import instances_from
 from .pictures import save_animation, save_solution
 from .reading import ReadOptions
 from .solutions import choice_of, read_solution, write_solution

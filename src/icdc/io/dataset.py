@@ -21,8 +21,8 @@ from ..problems.forbidden import batch_with_stand_ins, may_forbid
 from ..problems.permitted import permitted_in
 from ..problems.registry import BUILT_IN, SHIPPED, problem_of_file, problem_path
 from .archives import load_arrays
-from .documents import FORBIDDEN
 from .files import read_bytes, replacing
+from .json import FORBIDDEN
 from .raw import BARE, RawInstance
 
 # beside the problem's arrays, a dataset may hold these

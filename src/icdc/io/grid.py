@@ -1,5 +1,6 @@
 """A table of cells, wherever it came from, before anybody has decided what in it is a name and what a number."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UsageError
+from ..problems.arrays import LARGEST_INTEGER
 from .numbers import Plain, is_word, shorten
 
 LARGEST_GRID = 20_000_000
@@ -119,15 +121,23 @@ def cell_of(value: Any, place: str) -> str:
         return value.strip()
     if isinstance(value, bool | np.bool_):
         raise InputError(f"{place}: {str(value).lower()} is not a number")
+    if isinstance(value, np.timedelta64 | np.datetime64):
+        raise InputError(f"{place}: a {type(value).__name__} is not a number")
     if isinstance(value, int | np.integer):
         text = str(int(value)) if abs(int(value)) < 10**40 else "9" * 41
         return Plain(text)
     if isinstance(value, float | np.floating):
         return Plain(repr(float(value)))
     try:  # fractions, decimals and their like
-        return Plain(repr(float(value)))
-    except (TypeError, ValueError, OverflowError):
+        real = float(value)
+        exact = int(value) if abs(real) >= LARGEST_INTEGER and math.isfinite(real) else None
+    except OverflowError:
+        raise InputError(f"{place}: the number is too large") from None
+    except (TypeError, ValueError):
         raise InputError(f"{place}: a {type(value).__name__} is not a number") from None
+    if math.isinf(real) and value not in (math.inf, -math.inf):
+        raise InputError(f"{place}: the number is too large")
+    return Plain(repr(real) if exact is None or exact != value else exact)
 
 
 def _last(row: list[str]) -> int:

@@ -15,8 +15,8 @@ from ..problems.registry import BUILT_IN, problem_of_file, problems_of_matrix
 from ..problems.text import counted
 from .archives import members_of
 from .dataset import raw_from_numpy
-from .documents import FORBIDDEN, raw_from_json
 from .files import STDIN, decoded, read_bytes, unpacked
+from .json import FORBIDDEN, raw_from_json
 from .matrix import raw_from_grid
 from .numbers import HINT, shorten
 from .points import raw_from_points

@@ -2,12 +2,13 @@
 
 A solution is read from a TSPLIB tour, from JSON (a list, or the object that `icdc solve --json` prints), from
 a table as `write_solution` makes it ("job,machine", "position,city"), or from plain words: numbers that count
-from 0, or the names the instance came with.
+from 0, or the names the instance came with; a first line "# numbers from 0" or "# names" says which.
 """
 
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, visible
 from ..problems.base import Instance, Names
 from ..problems.registry import BUILT_IN
-from .documents import parse_json
 from .files import decode_text, read_bytes, write_atomically
+from .json import parse_json
 from .numbers import shorten
 from .raw import tidy
 from .tsplib import format_tour, looks_like_tsplib, parse_tsplib
@@ -29,6 +30,10 @@ from .tsplib import format_tour, looks_like_tsplib, parse_tsplib
 ENDINGS = (".tour", ".csv", ".json", ".txt")
 _MARKS = ("\t", ";", ",")
 """What may separate the cells of a line."""
+_NUMBERED, _NAMED = "# numbers from 0", "# names"
+"""First lines of a list that say what its items are, where names are numbers, too."""
+_FORMULA = re.compile(r"'*[=+\-@\t\r＝＋－＠]")
+"""How cells begin that a spreadsheet takes for formulas, behind apostrophes or not."""
 
 
 def read_solution(source: str | Path, instance: Instance) -> NDArray[np.int64]:
@@ -94,7 +99,8 @@ def write_solution(path: str | Path, instance: Instance, choice: NDArray[np.int6
     elif ending == ".json":
         content = json.dumps(items) + "\n"
     else:
-        content = "\n".join(map(str, items)) + "\n"
+        content = _NUMBERED + "\n" if any(map(_is_number, instance.items or ())) else ""
+        content += "\n".join(map(str, items)) + "\n"
     write_atomically(path, content)
 
 
@@ -102,13 +108,23 @@ def _table(items: list[int], instance: Instance, choice: NDArray[np.int64]) -> s
     """Write a line for each entry of a solution: its position or its row, its column, and when it is done."""
     places = [str(place) for place in range(len(items))]
     if not instance.problem.solution_is_tour:
-        places = instance.row_labels(range(len(items)))
+        places = list(map(_guarded, instance.row_labels(range(len(items)))))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     header, times = _times(instance, choice)
     writer.writerow([*instance.problem.solution_header(), *header])
-    writer.writerows(zip(places, instance.item_labels(items), *times, strict=True))
+    writer.writerows(zip(places, map(_guarded, instance.item_labels(items)), *times, strict=True))
     return buffer.getvalue()
+
+
+def _guarded(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula: behind an apostrophe, which `_index` knows."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """Return a cell of a table without what keeps spreadsheets from computing it."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def _times(instance: Instance, choice: NDArray[np.int64]) -> tuple[list[str], list[list[Any]]]:
@@ -134,10 +150,11 @@ def _items(text: str, name: str, instance: Instance) -> list[int]:
         return tour
     if text.lstrip()[:1] in ("[", "{"):
         return _items_of_json(parse_json(text, name), name, instance)
+    names = {*_index(instance.items), *_index(instance.rows)}
     lines = [
         (number, line)
         for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
+        if line.strip() and not (line.lstrip().startswith("#") and _first_cell(line) not in names)
     ]
     if not lines:
         raise InputError(f"{name}: the file is empty")
@@ -146,7 +163,38 @@ def _items(text: str, name: str, instance: Instance) -> list[int]:
         if _is_header(header, instance):
             rows = [(number, [cell.strip() for cell in _cells(line, mark)]) for number, line in lines[1:]]
             return _items_of_table(rows, name, instance, len(header))
-    return _numbers(_listed([line.strip() for _, line in lines], instance), instance.items, name)
+    cells = _listed([line.strip() for _, line in lines], instance)
+    first = text.split("\n", 1)[0].strip()
+    if first == _NUMBERED:
+        return _numbers(cells, None, name)
+    if first != _NAMED:
+        _refuse_two_readings(cells, instance, name)
+    return _numbers(cells, instance.items, name)
+
+
+def _first_cell(line: str) -> str:
+    """Return what a line begins with, as names are compared."""
+    mark = next((mark for mark in _MARKS if mark in line), "\n")
+    return visible(tidy(_cells(line, mark)[0].strip()))
+
+
+def _refuse_two_readings(cells: list[str], instance: Instance, name: str) -> None:
+    """Refuse a list of numbers that are all names of this instance, and mean something else as numbers."""
+    index = _index(instance.items)
+    keys = [visible(tidy(cell)) for cell in cells]
+    if not all(_is_number(cell) and key in index for cell, key in zip(cells, keys, strict=True)):
+        return
+    as_numbers = [int(cell) for cell in cells]
+    if as_numbers == [index[key] for key in keys] or not all(
+        0 <= item < len(instance.items or ()) for item in as_numbers
+    ):
+        return
+    if instance.problem.solution_is_tour and len(set(as_numbers)) < len(as_numbers):
+        return
+    raise InputError(
+        f"{name}: {shorten(cells[0])} may be a name or a number from 0; "
+        f"begin the file with a line '{_NAMED}' or '{_NUMBERED}'"
+    )
 
 
 def _is_header(words: tuple[str, ...], instance: Instance) -> bool:
@@ -163,8 +211,10 @@ def _listed(lines: list[str], instance: Instance) -> list[str]:
     word = instance.problem.solution_header()[1].lower()
     if len(lines) > 1 and lines[0].lower() == word and visible(tidy(lines[0])) not in names:
         lines = lines[1:]  # one column, and what it holds above it
+    if all(visible(tidy(line)) in names for line in lines):
+        return lines  # names, perhaps with blanks and marks in them
     if any(" " in line and visible(tidy(line)) in names for line in lines):
-        return lines  # names with blanks in them
+        return lines
     separator = next((mark for mark in _MARKS if any(mark in line for line in lines)), None)
     return [cell.strip() for line in lines for cell in line.split(separator) if cell.strip()]
 
@@ -226,7 +276,8 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
 
 
 def _index(names: Names | None) -> dict[str, int]:
-    return {} if names is None else {visible(tidy(label)): i for i, label in enumerate(names)}
+    labels = [visible(tidy(label)) for label in names or ()]
+    return {label: i for i, label in enumerate(labels)} | {_guarded(label): i for i, label in enumerate(labels)}
 
 
 def _numbers(cells: list[str], names: Names | None, name: str) -> list[int]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from ..errors import InputError, visible
 from ..problems.registry import SHIPPED
-from .documents import parse_json
 from .files import decode_text, read_bytes
+from .json import parse_json
 from .numbers import Number, read_number, shorten, style_of
+from .solutions import unguarded
 
 _WORDS = {"from", "to", "next", "before", "after", "successor", "row", "column"}
 _WORDS |= {word for cls in SHIPPED.values() for word in (cls.row_words[0], cls.column_words[0])}
@@ -37,7 +38,7 @@ def read_pairs(source: str | Path) -> list[tuple[str | int, str | int]]:
             raise InputError(f"{name}: this is a whole solution; fixed steps are pairs, an item and the one after it")
         if "" in cells:
             raise InputError(f"{name}: line {number} has an empty cell")
-        pairs.append((cells[0], cells[1]))
+        pairs.append((unguarded(cells[0]), unguarded(cells[1])))
     if not pairs:
         raise InputError(f"{name}: there are no pairs in it")
     return pairs

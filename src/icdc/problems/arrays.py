@@ -47,8 +47,8 @@ def reject_negative(array: NDArray[Any], what: str) -> None:
 
 
 def is_numeric(array: NDArray[Any]) -> bool:
-    """Tell whether an array holds integers or reals; truth values and complex numbers are neither."""
-    return np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+    """Tell whether an array holds integers or reals; truth values, complex numbers and times are neither."""
+    return array.dtype.kind in "iuf"
 
 
 def too_large(array: NDArray[Any]) -> NDArray[np.bool_]:

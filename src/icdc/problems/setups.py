@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, visible
 from ..later import torch
 from .arrays import LARGEST_INTEGER, checked_matrix, exact_numbers, reject_negative
 from .base import Arrays, FeatureSizes, Given, Instance, Instances, Size
@@ -69,6 +71,8 @@ class Setups(Sequencing):
             mark = marks.pop("", None)
             marks["setups"] = np.zeros(arrays["setups"].shape, dtype=bool) if mark is None else mark
             start, time = _extra_row(arrays["setups"], rows, columns), _extra_column(arrays["setups"], rows, columns)
+            if start is not None and time is not None and rows is not None and columns is not None:
+                _refuse_misspelt(rows, columns, (start, time), marks["setups"])
             if time is not None and "durations" not in arrays:
                 arrays["durations"] = np.delete(arrays["setups"][:, time], [] if start is None else start)
                 if np.delete(marks["setups"][:, time], [] if start is None else start).any():
@@ -162,6 +166,31 @@ def _extra_row(matrix: NDArray[Any], rows: tuple[str, ...] | None, columns: tupl
         others = [place for place, name in enumerate(rows) if name not in columns]
         return others[0] if len(others) == 1 and len(rows) > 1 else None
     return 0 if matrix.shape[0] == matrix.shape[1] + 1 else None
+
+
+def _refuse_misspelt(
+    rows: tuple[str, ...], columns: tuple[str, ...], place: tuple[int, int], forbidden: NDArray[np.bool_]
+) -> None:
+    """Refuse a row and a column that are no jobs where they may be one job whose name is written in two ways.
+
+    place : of the row and of the column. First setups have no processing time: where theirs is the only empty cell of
+        the diagonal, they are no job.
+    """
+    row, column = rows[place[0]], columns[place[1]]
+    same_place = place[0] == place[1]
+    alike = bool(get_close_matches(row.casefold(), [column.casefold()], 1, 0.5 if same_place else 0.6))
+    corner = len(forbidden) > 2 and np.flatnonzero(forbidden.diagonal()).tolist() == [place[0]]
+    numbered = same_place and len({_stem(name) for name in (*rows, column)}) == 1  # job 1, job 2, or a, b
+    if (alike or numbered) and not (corner and not alike):
+        raise InputError(
+            f"row '{visible(row)}' is no column and column '{visible(column)}' no row: a job has one name; if they are "
+            "the first setups and the processing times, put the row first and the column last"
+        )
+
+
+def _stem(name: str) -> str:
+    """Return a name without the number or the letter that tells it from its like."""
+    return re.sub(r"\d+|\b[^\W\d_]\b", "*", name.casefold())
 
 
 def _extra_column(matrix: NDArray[Any], rows: tuple[str, ...] | None, columns: tuple[str, ...] | None) -> int | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import options as checks
 from ..errors import InfeasibleError, InputError, UsageError
-from ..io.objects import instances_from
+from ..io.frames import instances_from
 from ..io.reading import DEFAULTS, ReadOptions
 from ..problems.base import Instance, Number, Problem
 from ..problems.conditions import Item, Wishes, posed

@@ -1,6 +1,7 @@
 """Instances from Python: lists and arrays, data frames, mappings of named arrays, paths, and instances themselves."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..problems.arrays import LARGEST_INTEGER
 from ..problems.base import Instance, Problem
 from .grid import Grid, cell_of
 from .instances import instance_of, read_instances
+from .json import raw_from_mapping
 from .matrix import raw_from_grid
 from .numbers import Number, Plain, Style, read_number
 from .points import raw_from_points
@@ -41,16 +44,18 @@ def _raw(value: Any, problem: Problem | None, name: str, options: ReadOptions) -
     if _is_frame(value):
         return raw_from_grid(_grid_of_frame(value, name), options, problem)
     if isinstance(value, Mapping):
-        arrays, marked = {}, {}
-        for key in value if problem is None else [key for key in value if key in (*problem.arrays, "coordinates")]:
-            arrays[str(key)], forbidden = _array(value[key], f"'{key}'")
-            if forbidden is not None:
-                marked[str(key)] = forbidden
-        return RawInstance(name, arrays, forbidden=marked or None)
+        document = {str(key): entry for key, entry in value.items()}
+        return raw_from_mapping(document, name, options, problem, _array_of, only_known=True)
     array, forbidden = _array(value, "the instance" if problem is None else f"'{problem.arrays[0]}'")
     if options.metric is not None:
         return raw_from_points(array, forbidden, None, options.metric, name, None, ())
     return RawInstance(name, {BARE: array}, forbidden=None if forbidden is None else {BARE: forbidden})
+
+
+def _array_of(
+    value: Any, where: str, options: ReadOptions, problem: Problem | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None] | None:
+    return None if isinstance(value, str | int | float) else _array(value, where.partition(": ")[2])
 
 
 def _is_frame(value: Any) -> bool:
@@ -62,6 +67,8 @@ def _is_frame(value: Any) -> bool:
 def _grid_of_frame(frame: Any, name: str) -> Grid:
     """Return the cells of a data frame under its header; an index that does more than count holds names."""
     columns = list(frame.columns)
+    if not columns:
+        raise InputError(f"{name}: the frame has no columns")
     rows = [["" if column is None else str(column).strip() for column in columns]]
     index: Sequence[Any] | None = None
     if hasattr(frame, "iloc"):  # pandas
@@ -99,12 +106,31 @@ def _array(values: Any, what: str) -> tuple[NDArray[Any], NDArray[np.bool_] | No
     if hasattr(values, "toarray") and not isinstance(values, np.ndarray):
         raise InputError(f"{what} is a sparse matrix, and its gaps may mean many things; give a full array")
     try:
-        array = np.asarray(values)
+        array = np.asarray(_detached(values) if hasattr(values, "detach") else values)
     except ValueError:
         raise InputError(f"{what} must be a matrix: {_ragged(list(values))}") from None
+    except Exception as error:  # whatever an object raises that cannot be an array
+        reason = " ".join(str(error).split())[:80]
+        raise InputError(f"{what}: a {type(values).__name__} cannot be read as numbers ({reason})") from None
+    if array.ndim in (1, 2) and array.size and isinstance(values, Sequence) and _loses_values(values, array):
+        array = np.array(values, dtype=object)
     if array.dtype != object or array.ndim not in (1, 2) or not array.size:
         return array, None
     return _numbers(array, what)
+
+
+def _detached(tensor: Any) -> Any:
+    """Return a tensor without its gradient, on the host and in a type that NumPy has."""
+    tensor = tensor.detach().cpu()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+
+
+def _loses_values(rows: Sequence[Any], array: NDArray[Any]) -> bool:
+    """Tell whether truth values among numbers became 0 and 1, or integers beside reals were rounded."""
+    flat = list(chain.from_iterable(rows)) if array.ndim == 2 else rows
+    kinds = set(map(type, flat))
+    rounded = array.dtype.kind == "f" and bool((np.abs(array) >= LARGEST_INTEGER).any())
+    return bool(kinds & {bool, np.bool_} and kinds - {bool, np.bool_}) or (rounded and bool(kinds - {float}))
 
 
 def _ragged(rows: list[Any]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 from scipy import sparse
 
 import icdc
@@ -37,6 +38,9 @@ def one(value: Any, **options: Any) -> Instance:
         np.array(TALL, dtype=object),
         [[Fraction(3), Decimal(4)], [5, np.int8(6)], [7.0, np.float32(8)]],
         {"durations": TALL},
+        torch.tensor(TALL, dtype=torch.float32, requires_grad=True),
+        torch.tensor(TALL, dtype=torch.bfloat16),
+        [[3.0, 4], [5, np.float64(6)], [7, 8]],
         pd.DataFrame(TALL),
         pl.DataFrame(TALL, orient="row", schema=["0", "1"]),
     ],
@@ -89,6 +93,22 @@ def test_none_and_infinity_are_forbidden_and_nan_is_if_that_is_said() -> None:
         (pd.DataFrame({"m1": [3, 5, 1], "m2": [np.nan, 6, 2]}), "row 1, column 2: 'nan' is not a finite number"),
         (pd.DataFrame({"m1": [3, 5, 1], "m2": pd.array([None, 6, 2], dtype="Int64")}), "'nan' is not a finite number"),
         (pd.DataFrame({"m1": pd.to_datetime(["2020-01-01"]), "m2": [1]}), "a Timestamp is not a number"),
+        (pd.DataFrame({"m1": pd.to_timedelta([3], unit="m"), "m2": [1]}), "a Timedelta is not a number"),
+        (pd.DataFrame(), "the frame has no columns"),
+        (pl.DataFrame(), "the frame has no columns"),
+        (np.ones((3, 2), dtype="m8[m]"), "must hold numbers, got timedelta64[m]"),
+        ({"durations": [[np.timedelta64(3, "m")] * 2] * 3}, "must hold numbers, got timedelta64[m]"),
+        (np.array([[np.timedelta64(3, "m"), 1]] * 3, dtype=object), "a timedelta64 is not a number"),
+        ([[2**53 + 1, 0.5], [1, 2], [3, 4]], "row 1, column 1: '9007199254740993' is too large"),
+        ([[Decimal(2**53 + 1), 2], [1, 2], [3, 4]], "row 1, column 1: '9007199254740993' is too large"),
+        ([[Decimal("1e400"), 2], [1, 2], [3, 4]], "row 1, column 1: the number is too large"),
+        ([[Fraction(10**400), 2], [1, 2], [3, 4]], "row 1, column 1: the number is too large"),
+        ([[True, 2], [1, 2], [3, 4]], "row 1, column 1: true is not a number"),
+        (torch.ones(3, 2, device="meta"), "a Tensor cannot be read as numbers"),
+        ({"durations": TALL, "duratoins": TALL}, "'duratoins' is not known; 'durations' is"),
+        ({"durations": TALL, "due": [1, 2, 3]}, "'due' is not known; known are 'cities', 'columns'"),
+        ({"durations": TALL, "forbiden": TALL}, "'forbiden' is not known; 'forbidden' is"),
+        ({"durations": TALL, "jobs": "abc"}, "'jobs' must be a list of names"),
     ],
 )
 def test_what_is_refused(value: Any, sentence: str) -> None:
@@ -189,6 +209,21 @@ def test_a_solver_that_finds_only_forbidden_pairs() -> None:
     permits[0, 2] = False  # now 0 and 1 go to each other, and 2 and 3
     with pytest.raises(InfeasibleError, match="no permitted way from city 0 to city 2"):
         icdc.solve(np.where(permits, 1.0, np.inf), problem="atsp", solver="random", samples=1, seed=0)
+
+
+@pytest.mark.parametrize("problem", [None, Pmsp()])
+def test_a_mapping_says_what_an_object_of_json_says(problem: Any) -> None:
+    """Names and forbidden pairs count, with a problem and without one."""
+    mask = np.array([[0, 1], [0, 0], [0, 0]], dtype=bool)
+    for jobs in (J, list(J), np.array(J), pd.Index(J)):
+        mapping = {"durations": np.array(TALL), "forbidden": mask, "jobs": jobs, "machines": M, "name": "shop"}
+        instance = one(mapping, problem=problem)
+        assert shown(instance) == [[3, None], [5, 6], [7, 8]]
+        assert (instance.rows, instance.columns, instance.name) == (J, M, "instance (shop)")
+    with pytest.raises(InputError, match="is not known"):
+        one({"durations": TALL, "distances": TALL}, problem=Pmsp())
+    with pytest.raises(InputError, match="there are 2 names for 3 rows"):
+        one({"durations": TALL, "jobs": ["a", "b"]}, problem=problem)
 
 
 @pytest.mark.parametrize("problem", [None, Atsp()])

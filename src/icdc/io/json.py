@@ -8,7 +8,8 @@ An object may say `problem`, `name`, the names of the items (`rows` and `columns
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..problems.base import Names, Problem
-from ..problems.registry import BUILT_IN
+from ..problems.registry import BUILT_IN, SHIPPED
 from .files import too_much
 from .grid import Grid, cell_of
 from .matrix import raw_from_grid
@@ -160,6 +161,31 @@ def _instance(document: Any, name: str, options: ReadOptions, given: Problem | N
         raise InputError(f"{name}: an instance must be a matrix or an object, got {_kind(document)}")
     if isinstance(document.get("columns"), list) and _is_matrix(document.get("data")) and "problem" not in document:
         return raw_from_grid(_split_table(document, name), options, given)
+    return raw_from_mapping(document, name, options, given, _array_of)
+
+
+def _array_of(
+    value: Any, where: str, options: ReadOptions, given: Problem | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None] | None:
+    return _matrix(value, where, options, given) if isinstance(value, list) else None
+
+
+ReadArray = Callable[[Any, str, ReadOptions, Problem | None], tuple[NDArray[Any], NDArray[np.bool_] | None] | None]
+"""Reads the value of a key: an array and the entries of it that are forbidden pairs; None for what is no array."""
+
+
+def raw_from_mapping(
+    document: Mapping[str, Any],
+    name: str,
+    options: ReadOptions,
+    given: Problem | None,
+    read: ReadArray,
+    only_known: bool = False,
+) -> RawInstance:
+    """Return an instance of named arrays and what is said about them.
+
+    only_known : a key that means nothing is refused; otherwise only one that seems to be misspelt.
+    """
     problem = document.get("problem")
     if problem is not None and not isinstance(problem, str):
         raise InputError(f"{name}: 'problem' must be a name, got {_kind(problem)}")
@@ -167,15 +193,18 @@ def _instance(document: Any, name: str, options: ReadOptions, given: Problem | N
     place = f"{name} ({title})" if isinstance(title, str) and title.isprintable() and title else name
     row_words, column_words = _words_for_items(given)
     about = {"problem", "name", "comment", "solution", *row_words, *column_words}
+    _refuse_unknown(name, document, {*about, *_array_names(given)}, only_known)
     arrays, forbidden, others = {}, {}, []
     for key, value in document.items():
-        if key not in about and isinstance(value, list):
-            array = BARE if key == "matrix" else key
-            arrays[array], marked = _matrix(value, f"{name}: '{key}'", options, given)
-            if marked is not None:
-                forbidden[array] = marked
-        elif key not in about and value is not None:
+        if key in about or value is None:
+            continue
+        array = read(value, f"{name}: '{key}'", options, given)
+        if array is None:
             others.append(key)
+            continue
+        arrays[BARE if key == "matrix" else key], marked = array
+        if marked is not None:
+            forbidden[BARE if key == "matrix" else key] = marked
     if not arrays:
         nested = any(isinstance(value, dict) for value in document.values())
         hint = " (a table is written as a list of records, or as columns, index and data)" if nested else ""
@@ -188,9 +217,26 @@ def _instance(document: Any, name: str, options: ReadOptions, given: Problem | N
         return raw_from_points(
             arrays["coordinates"], forbidden.get("coordinates"), None, options.metric, place, rows, ()
         )
-    if not isinstance(document.get(FORBIDDEN), list | None):
+    if document.get(FORBIDDEN) is not None and FORBIDDEN not in arrays:
         raise InputError(f"{name}: '{FORBIDDEN}' must be a matrix of true and false, got {_kind(document[FORBIDDEN])}")
     return RawInstance(place, arrays, problem, rows, columns, forbidden=forbidden or None, unused=tuple(others))
+
+
+def _array_names(given: Problem | None) -> set[str]:
+    """Return the keys under which arrays are looked for."""
+    problems = [*BUILT_IN.values(), *SHIPPED.values()] if given is None else [type(given)]
+    return {"matrix", "coordinates", FORBIDDEN, *(array for problem in problems for array in problem.arrays)}
+
+
+def _refuse_unknown(name: str, document: Mapping[str, Any], known: set[str], only_known: bool) -> None:
+    """Refuse a key that is like one that is not there, as it is then misspelt, or every unknown one."""
+    for key in document:
+        if key in known:
+            continue
+        near = get_close_matches(key.casefold(), sorted(known if only_known else known - set(document)), 1, 0.8)
+        if near or only_known:
+            choices = "known are " + ", ".join(f"'{word}'" for word in sorted(known))
+            raise InputError(f"{name}: {shorten(key)} is not known; " + (f"'{near[0]}' is" if near else choices))
 
 
 def _words_for_items(given: Problem | None) -> tuple[list[str], list[str]]:
@@ -299,17 +345,23 @@ def _vector(value: list[Any], where: str) -> NDArray[Any]:
     return to_array([numbers]).reshape(-1)
 
 
-def _names(document: dict[str, Any], words: Sequence[str], where: str) -> Names | None:
+def _names(document: Mapping[str, Any], words: Sequence[str], where: str) -> Names | None:
     """Return the names of the items, under whichever word the object has them."""
     for word in words:
         value = document.get(word)
-        if isinstance(value, list):
-            names = tuple(tidy(str(item)) for item in value if type(item) in (str, int))
-            if len(names) != len(value):
+        if value is not None and type(value) is not int:  # which only counts them
+            listed = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+            items = list(value) if listed else [None]
+            names = tuple(tidy(str(item)) for item in items if _is_name(item))
+            if len(names) != len(items):
                 raise InputError(f"{where}: '{word}' must be a list of names")
             reject_duplicates(names, f"{where}: in '{word}' the name")
             return names
     return None
+
+
+def _is_name(item: Any) -> bool:
+    return isinstance(item, str | int | np.integer) and not isinstance(item, bool | np.timedelta64)
 
 
 def _kind(value: Any) -> str:
