@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": {"jit"},
     "plots": {"errors"},
     "search": {"jit", "later"},
-    "problems": {"plots", "search", "kernels", "later", "errors"},
+    "problems": {"plots", "search", "kernels", "later", "options", "errors"},
     "diffusion": {"problems", "kernels", "options", "errors"},
     "networks": {"problems", "kernels", "errors"},
     "io": {"problems", "plots", "options", "machine", "errors"},

@@ -1,4 +1,4 @@
-"""Sentences name the options of the command line there, and the arguments of Python everywhere else."""
+"""Sentences name an option in the words of the surface that shows them: command line, Python, or HTTP."""
 
 import pickle
 from pathlib import Path
@@ -7,35 +7,37 @@ import pytest
 
 import icdc
 from icdc.cli import run
-from icdc.errors import InputError, UsageError, in_python, on_command_line, visible
+from icdc.errors import InputError, Surface, UsageError, rendered, shown_on, visible
+from icdc.options import mention
 
 
 @pytest.mark.parametrize(
-    ("shell", "python"),
+    ("sentence", "shell", "python", "http"),
     [
-        ("say --labels if they are, --no-labels if not", "say labels=True if they are, labels=False if not"),
-        ("say --labels --id-column 0 if it does", 'say labels=True id_column="0" if it does'),
-        ("with --decimal , or --decimal .", 'with decimal="," or decimal="."'),
-        ("say --metric euclidean, --problem pmsp", 'say metric="euclidean", problem="pmsp"'),
-        ("--metric takes distances", "metric takes distances"),
-        ("say --skip Total, --skip 'row 4'; (--skip)", 'say skip=("Total",), skip=("row 4",); (skip)'),
-        ("--sheet: 'a'; --range must look like B2:F20", "sheet: 'a'; range must look like B2:F20"),
-        ("say --no-transpose, --hidden or --no-comments", "say transpose=False, hidden=True or comments=False"),
+        (f"say {mention('labels', True)}, not {mention('labels', False)}", "say --labels, not --no-labels",
+         "say labels=True, not labels=False", 'say "labels": true, not "labels": false'),
+        (f"{mention('id_column', 0)}", "--id-column 0", 'id_column="0"', '"id_column": "0"'),
+        (f"{mention('decimal', ',')} or {mention('decimal', '.')}", "--decimal , or --decimal .",
+         'decimal="," or decimal="."', '"decimal": "," or "decimal": "."'),
+        (f"{mention('skip', 'row 4')}, {mention('skip')}", "--skip 'row 4', --skip", 'skip=("row 4",), skip',
+         '"skip": ["row 4"], \'skip\''),
+        (f"{mention('range', 'x' * 80)}", f"--range '{'x' * 59}…'", f'range="{"x" * 59}…"', f'"range": "{"x" * 59}…"'),
     ],
-)
-def test_options_in_python(shell: str, python: str) -> None:
-    assert in_python(f"a.csv: {shell}") == f"a.csv: {python} (in icdc.ReadOptions)"
+)  # fmt: skip
+def test_each_surface_has_its_words(sentence: str, shell: str, python: str, http: str) -> None:
+    assert rendered(sentence, Surface.SHELL) == shell
+    assert rendered(sentence, Surface.PYTHON) == f"{python} (in icdc.ReadOptions)"
+    assert rendered(sentence, Surface.HTTP) == http
 
 
-@pytest.mark.parametrize(
-    "sentence", ["my--labels.csv: no", "a --labelsx", "icdc generate pmsp --size 5x2 --out x", "----labels"]
-)
-def test_what_is_no_option_stays(sentence: str) -> None:
-    assert in_python(sentence) == sentence
+@pytest.mark.parametrize("sentence", ["my--labels.csv: no", "give --out", "----labels"])
+def test_what_is_no_reference_stays(sentence: str) -> None:
+    assert [rendered(sentence, surface) for surface in Surface] == [sentence] * 3
 
 
-def test_the_problem_is_an_argument_of_its_own() -> None:
-    assert in_python("give --problem; or --problem my.module:Mine") == 'give problem; or problem="my.module:Mine"'
+def test_arguments_of_solve_are_not_in_read_options() -> None:
+    assert rendered(f"give {mention('fixed')} or {mention('time_limit')}") == "give fixed or time_limit"
+    assert rendered(f"give {mention('fixed')}", Surface.SHELL) == "give --fix"
 
 
 def test_who_is_spoken_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,11 +47,12 @@ def test_who_is_spoken_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         icdc.solve(path)
     assert run(["solve", str(path)]) == 2
     assert "say which with --problem atsp or --problem pmsp" in capsys.readouterr().err
-    error = UsageError("say --labels")
+    error = UsageError(f"say {mention('labels', True)}")
     assert str(error) == "say labels=True (in icdc.ReadOptions)"
-    with on_command_line():
+    with shown_on(Surface.SHELL):
         assert str(error) == "say --labels"
-        with pytest.raises(InputError), on_command_line():
+        with pytest.raises(InputError), shown_on(Surface.HTTP):
+            assert str(error) == 'say "labels": true'
             raise InputError("x")
         assert str(pickle.loads(pickle.dumps(error))) == "say --labels"
     assert str(pickle.loads(pickle.dumps(error))) == "say labels=True (in icdc.ReadOptions)"

@@ -1,6 +1,10 @@
 """Values that callers give are checked alike in Python and on the command line."""
 
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,8 @@ import pytest
 
 import icdc as package
 from icdc import options
-from icdc.errors import InputError, UsageError
+from icdc.errors import InputError, UsageError, shown_on
+from icdc.options import HTTP, OPTIONS, PYTHON, Group, http_fields, options_of
 from icdc.solving import Abilities, DiffusionSolver, Found, Improvement, Request, Solver
 
 SHOP = [[3, 5], [4, 2], [1, 1]]
@@ -22,23 +27,23 @@ SHOP = [[3, 5], [4, 2], [1, 1]]
         ({"samples": "3"}, "samples must be a whole number, got '3'"),
         ({"samples": 2.0}, "samples must be a whole number, got 2.0"),
         ({"samples": True}, "samples must be a whole number, got True"),
-        ({"samples": 10**9}, "1000000000 samples need a time limit"),
+        ({"samples": 10**9}, "1000000000 samples need time_limit: then as many are made as fit"),
         ({"samples": 2**63, "time_limit": 1.0}, "samples must be at most 9223372036854775807"),
-        ({"seed": -1}, "the seed must be at least 0, got -1"),
-        ({"seed": 2**63}, "the seed must be at most 9223372036854775807"),
-        ({"seed": 1.5}, "the seed must be a whole number, got 1.5"),
-        ({"time_limit": float("nan")}, "the time limit must be more than 0 seconds, got nan"),
-        ({"time_limit": float("inf")}, "the time limit must be a finite number of seconds"),
-        ({"time_limit": -1}, "the time limit must be more than 0 seconds, got -1"),
-        ({"time_limit": "5"}, "the time limit must be a number of seconds, got '5'"),
-        ({"solver": 3}, "the solver must be a Solver or a text or None, got 3"),
-        ({"solver": None, "model": 3}, "the model must be a Model or a text or a PathLike or None, got 3"),
-        ({"problem": 3}, "the problem must be a Problem or a text or None, got 3"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 2**63}, "seed must be at most 9223372036854775807"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"time_limit": float("nan")}, "time_limit must be a number of seconds, got nan"),
+        ({"time_limit": float("inf")}, "time_limit must be a finite number of seconds"),
+        ({"time_limit": -1}, "time_limit must be more than 0 seconds, got -1"),
+        ({"time_limit": "5"}, "time_limit must be a number of seconds, got '5'"),
+        ({"solver": 3}, "solver must be a Solver or a text or None, got 3"),
+        ({"solver": None, "model": 3}, "model must be a Model or a text or a PathLike or None, got 3"),
+        ({"problem": 3}, "problem must be a Problem or a text or None, got 3"),
         ({"callback": 3}, "the callback must be callable, got int"),
         ({"solver": "ga", "iterations": "many"}, "option 'iterations' of solver 'ga' must be a whole number"),
         ({"solver": "ga", "mutation": "often"}, "option 'mutation' of solver 'ga' must be a number, got 'often'"),
-        ({"solver": "ga", "device": 3}, "option 'device' of solver 'ga' must be a text, got 3"),
-        ({"solver": "icdc", "steps": "ten"}, "option 'steps' of solver 'icdc' must be a whole number"),
+        ({"solver": "ga", "device": 3}, "device must be a text, got 3"),
+        ({"solver": "icdc", "steps": "ten"}, "steps must be a whole number"),
         ({"solver": "icdc", "refine": None}, "option 'refine' of solver 'icdc' must be a whole number, got None"),
         ({"solver": "icdc", "chunk": -1}, "a chunk needs at least one trajectory, got -1"),
         ({"solver": "icdc", "decodes": 10**9}, "decodes must be at most 65536"),
@@ -57,10 +62,10 @@ def test_python_gets_a_sentence(given: dict[str, Any], words: str) -> None:
     ("arguments", "words"),
     [
         (("--samples", 0), "--samples"),
-        (("--samples", 10**9), "1000000000 samples need a time limit"),
+        (("--samples", 10**9), "1000000000 samples need --time-limit: then as many are made as fit"),
         (("--seed", -1), "--seed must be at least 0, got -1"),
         (("--seed", 2**63), "--seed must be at most 9223372036854775807"),
-        (("--time-limit", "nan"), "--time-limit must be more than 0 seconds, got nan"),
+        (("--time-limit", "nan"), "--time-limit must be a number of seconds, got nan"),
         (("--time-limit", "inf"), "--time-limit must be a finite number of seconds"),
         (("--solver", "ect", "--device", "moon"), "unknown device 'moon'; choose auto, cpu or cuda"),
         (("--solver", "ga", "--device", ""), "unknown device ''; choose auto, cpu or cuda"),
@@ -84,16 +89,16 @@ def test_a_name_that_no_file_can_have_is_refused(icdc: Any, shop: Path, option: 
 
 
 def test_numbers_of_any_type_are_numbers() -> None:
-    assert options.whole(np.int64(3), "n") == 3
-    assert options.seconds(np.float32(2)) == 2.0
-    assert options.of_kind(np.int32(3), int, "n") == 3
-    assert options.of_kind(3, float, "x") == 3
-    assert options.of_kind(None, int | None, "n") is None
+    assert options.check("samples", np.int64(3)) == 3
+    assert options.check("time_limit", np.float32(2)) == 2.0
+    assert options.check_kind(np.int32(3), int, "n") == 3
+    assert options.check_kind(3, float, "x") == 3
+    assert options.check_kind(None, int | None, "n") is None
     assert package.solve(SHOP, solver="ga", iterations=np.int64(3), samples=np.int64(2)).feasible
     with pytest.raises(UsageError, match="x must be a number, got nan"):
-        options.of_kind(float("nan"), float, "x")
+        options.check_kind(float("nan"), float, "x")
     with pytest.raises(UsageError, match=r"n must be a whole number, got \['aaaa.*…$"):
-        options.whole(["a" * 100], "n")
+        options.check_kind(["a" * 100], int, "n")
 
 
 @pytest.mark.parametrize(
@@ -159,3 +164,146 @@ def test_a_million_samples_are_as_many_as_fit(models: dict[str, Path]) -> None:
         assert answer.feasible
         assert 1 <= answer.samples < 10**9
         assert answer.seconds < 10.0  # not those of a billion, however busy the machine is
+
+
+def test_every_option_is_said_once_and_well() -> None:
+    for name, option in OPTIONS.items():
+        assert option.name == name
+        assert option.help[0].isupper() or option.help.split()[0].rstrip(",") in ("auto", "icdc,"), name
+        assert option.help.endswith((".", "…")), name
+        assert option.where
+        assert {need.option for need in option.needs} <= OPTIONS.keys()
+        assert option.check(None) == option.default
+    flags = [option.shell_name for option in OPTIONS.values()]
+    assert len(flags) == len(set(flags))
+
+
+@pytest.mark.parametrize("function", [package.solve, package.solve_many])
+def test_the_signature_in_python_is_that_of_the_table(function: Any) -> None:
+    """Written out for editors and readers; this keeps the two alike."""
+    taken = {"start" if name == "starts" else name: one for name, one in signature(function).parameters.items()}
+    known = {one.name: one for one in options_of(PYTHON, Group.RUN, Group.CONDITIONS)}
+    known["forbidden"] = OPTIONS["forbidden"]
+    assert taken.keys() - {"instance", "instances", "callback", "reading", "options"} == known.keys()
+    for name, option in known.items():
+        assert taken[name].default == (None if name == "solver" else option.default), name
+    assert taken["options"].kind is Parameter.VAR_KEYWORD  # those for the solver
+
+
+def test_reading_options_in_python_are_those_of_the_table() -> None:
+    known = {option.name for option in options_of(PYTHON, Group.READING)} - {"forbidden"} | {"nan_forbidden"}
+    assert {field.name for field in fields(package.ReadOptions)} == known
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("samples", "12", 12), ("time_limit", "0.5", 0.5), ("labels", "false", False), ("skip", '["a", "b"]', ("a", "b")),
+        ("skip", "row 4", ("row 4",)), ("first", "3", "3"), ("start", "[0, 1]", [0, 1]), ("start", "0,1", [0, 1]),
+        ("fixed", '{"a": "b"}', {"a": "b"}), ("stay", "2", 2), ("stay", "2.5", 2.5), ("decimal", ",", ","),
+        ("samples", 12, 12), ("samples", None, None), ("seed", None, 0),
+    ],
+)  # fmt: skip
+def test_values_are_read_from_texts(name: str, text: Any, value: Any) -> None:
+    read = OPTIONS[name].read(text)
+    assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("samples", "many", "'samples' must be a whole number, got 'many'"),
+        ("samples", "0", "'samples' must be at least 1, got 0"),
+        ("samples", [1], "'samples' must be a whole number, got [1]"),
+        ("time_limit", "-1", "'time_limit' must be more than 0 seconds, got -1.0"),
+        ("time_limit", True, "'time_limit' must be a number of seconds, got True"),
+        ("labels", "perhaps", "'labels' must be true or false, got 'perhaps'"),
+        ("labels", 1, "'labels' must be true or false, got 1"),
+        ("decimal", ";", "'decimal' must be . or ,, got ';'"),
+        ("skip", "[1]", "'skip' must be a name or a list of names, got [1]"),
+        ("fixed", "{", "'fixed' must be JSON, got '{'"),
+        ("fixed", "[" * 9999, "'fixed' must be JSON, got "),
+        ("stay", "x", "'stay' must be a whole number or a number, got 'x'"),
+        ("sheet", 3, "'sheet' must be a text, got 3"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(name: str, text: Any, words: str) -> None:
+    with shown_on(HTTP), pytest.raises(UsageError) as error:
+        OPTIONS[name].read(text)
+    with shown_on(HTTP):
+        assert str(error.value).startswith(words)
+
+
+def test_unknown_names_are_refused() -> None:
+    options.reject_unknown(["samples", "trace"], HTTP)
+    for name, surface in (("sample", HTTP), ("trace", PYTHON), ("metric", HTTP)):
+        with pytest.raises(UsageError, match=f"unknown option '{name}'; choose from problem, "):
+            options.reject_unknown([name], surface)
+
+
+def test_a_request_has_the_types_and_ranges_of_the_table() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    fields_of = {name: (kind, pydantic.Field(**about)) for name, (kind, about) in http_fields().items()}
+    schema = pydantic.create_model("Request", **fields_of).model_json_schema()["properties"]
+    assert schema.keys() == {option.name for option in options_of(HTTP)}
+    assert {"type": "integer", "minimum": 1, "maximum": 2**63 - 1} in schema["samples"]["anyOf"]
+    assert {"type": "number", "exclusiveMinimum": 0} in schema["time_limit"]["anyOf"]
+    assert schema["open"]["default"] is False
+    assert schema["fixed"]["description"] == OPTIONS["fixed"].help
+
+
+ADDED = """
+import sys, types
+from dataclasses import dataclass
+from icdc import options
+from icdc.options import Group, Option
+
+options.OPTIONS["patience"] = Option("patience", Group.SOLVER, int, "How long to wait.", least=1)
+
+import icdc
+from icdc.cli import run
+from icdc.solving import registry
+from icdc.solving.solver import Found, Solver
+
+heard = []
+
+@dataclass(frozen=True)
+class Patient(Solver):
+    name = "patient"
+    patience: int = 0
+
+    def refusal(self, problem):
+        return None
+
+    def search(self, request):
+        import numpy as np
+        heard.append(self.patience)
+        return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.1)
+
+sys.modules["patient"] = types.SimpleNamespace(Patient=Patient)
+registry.SOLVERS["patient"] = registry.Entry("patient:Patient", "any", "waits")
+with open("shop.csv", "w") as file:
+    file.write("3,5\\n4,2\\n1,1\\n")
+codes = [
+    run(["solve", "shop.csv", "--solver", "patient", "--patience", "7"]),
+    run(["solve", "shop.csv", "--solver", "patient", "--patience", "0"]),
+    run(["solve", "--help"]),
+]
+icdc.solve("shop.csv", solver="patient", patience=8)
+try:
+    icdc.solve("shop.csv", solver="patient", patience=0)
+except icdc.UsageError as error:
+    print(error, file=sys.stderr)
+print(codes, heard)
+"""
+
+
+def test_a_new_option_arrives_everywhere(tmp_path: Path) -> None:
+    """One entry in the table: on the command line, in its help, in Python, with its range."""
+    command = [sys.executable, "-c", ADDED]
+    environment = {**os.environ, "COLUMNS": "200", "ICDC_NO_BACKGROUND": "1"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert ran.stdout.splitlines()[-1] == "[0, 2, 0] [7, 8]"
+    assert "How long to wait." in ran.stdout
+    assert "--patience must be at least 1, got 0" in ran.stderr
+    assert "\npatience must be at least 1, got 0" in ran.stderr

@@ -1,20 +1,61 @@
-"""What can go wrong, one class for each exit code of the command line, and how foreign text is shown in a sentence.
+"""What can go wrong, one class for each exit code of the command line, and how sentences name options and foreign text.
 
-Sentences are written with the options of the command line (`--labels`), and say them as Python's arguments
-(`labels=True`) wherever it is not the command line that shows them.
+An option has another name on each surface: `--labels` on the command line, `labels=True` in Python, `"labels": true`
+over HTTP. A sentence holds a reference to it (`icdc.options.mention`), with the words of all three, and an error shows
+those of the surface that it is shown on.
 """
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import IntEnum
 
-_on_command_line = False
-_OPTIONS = re.compile(
-    r"(?<![\w-])--(?:(?P<no>no-)?(?P<switch>labels|comments|transpose|hidden)\b"
-    r"|(?P<name>id-column|decimal|metric|skip|problem|sheet|range)\b"
-    r"(?: (?P<value>(?<=id-column )\d+|(?<=decimal )[.,]|(?<=metric )(?:euclidean|geo)|(?<=skip )(?:'[^']*'|\w+)"
-    r"|(?<=problem )(?:atsp|pmsp|navigation|[\w.]+:\w+)))?)"
-)
+
+class Surface(IntEnum):
+    """Where options are given and sentences are read; the values are places in a reference."""
+
+    SHELL = 0
+    PYTHON = 1
+    HTTP = 2
+
+
+_surface: ContextVar[Surface] = ContextVar("surface", default=Surface.PYTHON)
+_BEGIN, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # private characters, which no text of a file or a terminal means
+_REFERENCE = re.compile(f"{_BEGIN}([^{_END}]*){_END}")
+
+
+def reference(shell: str, python: str, http: str, where: str = "") -> str:
+    """Return words for a sentence that are others on each surface.
+
+    where : said once behind a sentence that is shown in Python, such as "in icdc.ReadOptions".
+    """
+    return _BEGIN + _NEXT.join((shell, python, http, where)) + _END
+
+
+def rendered(sentence: str, surface: Surface | None = None) -> str:
+    """Return a sentence with its references in the words of a surface, by default the one it is shown on."""
+    surface = _surface.get() if surface is None else surface
+    places: dict[str, None] = {}
+
+    def words(match: re.Match[str]) -> str:
+        forms = match[1].split(_NEXT)
+        places[forms[-1]] = None
+        return forms[surface]
+
+    text = _REFERENCE.sub(words, sentence)
+    where = ", ".join(filter(None, places)) if surface is Surface.PYTHON else ""
+    return f"{text} ({where})" if where else text
+
+
+@contextmanager
+def shown_on(surface: Surface) -> Iterator[None]:
+    """Let errors name options as a surface takes them while the block runs."""
+    before = _surface.set(surface)
+    try:
+        yield
+    finally:
+        _surface.reset(before)
 
 
 class IcdcError(Exception):
@@ -23,38 +64,7 @@ class IcdcError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        said = super().__str__()
-        return said if _on_command_line or "--" not in said else in_python(said)
-
-
-@contextmanager
-def on_command_line() -> Iterator[None]:
-    """Let errors speak of options as a shell takes them while the block runs."""
-    global _on_command_line
-    before, _on_command_line = _on_command_line, True
-    try:
-        yield
-    finally:
-        _on_command_line = before
-
-
-def in_python(sentence: str) -> str:
-    """Return a sentence with options of the command line as Python's arguments."""
-    about_files = False
-
-    def argument(found: re.Match[str]) -> str:
-        nonlocal about_files
-        about_files |= found["name"] != "problem"
-        if found["switch"]:
-            return f"{found['switch']}={not found['no']}"
-        name, value = found["name"].replace("-", "_"), found["value"]
-        if value is None:
-            return str(name)
-        value = value.strip("'")
-        return f'{name}=("{value}",)' if name == "skip" else f'{name}="{value}"'
-
-    said = _OPTIONS.sub(argument, sentence)
-    return f"{said} (in icdc.ReadOptions)" if about_files else said
+        return rendered(super().__str__())
 
 
 class UsageError(IcdcError, ValueError):

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ..errors import IcdcError, InputError, on_command_line, visible
+from ..errors import IcdcError, InputError, Surface, shown_on, visible
 from ..jit import BACKGROUND, SEARCH, compiling
 from .check_problem import check_problem
 from .evaluate import evaluate
@@ -85,7 +85,7 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     _keep_freed_memory()
-    with listening() as interrupts, on_command_line():
+    with listening() as interrupts, shown_on(Surface.SHELL):
         try:
             given = sys.argv[1:] if arguments is None else list(arguments)
             code = app(args=given, prog_name="icdc", standalone_mode=False)

@@ -4,27 +4,26 @@ from typing import Annotated
 
 import typer
 
-from .. import options as check
 from ..errors import InputError
-from .problems import find_problem, read_size
+from .parameters import Given, find_problem, read_size, takes
 
 
+@takes(seed="Seed of the instances.")
 def check_problem(
     problem: Annotated[str, typer.Argument(help="module:Class, or the name of a built-in problem.")],
     size: Annotated[str | None, typer.Option(help="Size of the tiny instances, such as 5 or 5x3.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the instances.")] = 0,
+    *,
+    given: Given,
 ) -> None:
     """Check a problem against the contract, part by part.
 
     Decoding against brute force, cost and feasibility against each other, probabilities summing to one,
     and the rest of what training and solving rely on. Exits with 3 if anything is wrong.
     """
-    check.whole(seed, "--seed")
-
     from ..conformance import check_conformance
 
     found = find_problem(problem)
-    findings = check_conformance(found, None if size is None else read_size(size, found), seed)
+    findings = check_conformance(found, None if size is None else read_size(size, found), given["seed"])
     for finding in findings:
         print(f"ok     {finding.check}" if finding.wrong is None else f"WRONG  {finding.check}: {finding.wrong}")
     wrong = sum(finding.wrong is not None for finding in findings)

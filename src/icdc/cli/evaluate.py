@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import options as check
 from ..errors import UsageError
-from .problems import find_problem, look_here
+from .parameters import Given, find_problem, look_here, takes
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -23,11 +22,17 @@ _EQUAL_SECONDS = 1.0
 """Of each row and instance where no solver is named."""
 
 
+@takes(
+    problem="module:Class, where a file is of a problem of your own.",
+    seed="Seed of the solvers.",
+    time_limit="Seconds per instance that a solver may take.",
+)
 def evaluate(
     datasets: Annotated[
         list[str],
         typer.Argument(metavar="DATASET...", help="Standard sets (pmsp-20x4, atsp-50, …) or .npz files."),
     ],
+    given: Given,
     solver: Annotated[
         list[str] | None,
         typer.Option(
@@ -35,16 +40,13 @@ def evaluate(
             help="NAME or NAME:option=value,…; repeat it for more. Default: model alone, search alone, and both.",
         ),
     ] = None,
-    problem: Annotated[str | None, typer.Option(help="module:Class, where a file is of a problem of your own.")] = None,
     samples: Annotated[
         str | None,
         typer.Option(
             help="Tries per instance; several numbers for several rows: 1,8,32. Default: as many as `icdc solve` takes."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the solvers.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many instances of each set.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds per instance that a solver may take.")] = None,
     chunk: Annotated[
         int | None, typer.Option(min=1, help="Instances given to a solver at once. Default: 250; 1 without --solver.")
     ] = None,
@@ -67,9 +69,7 @@ def evaluate(
     if markdown + json + csv > 1:
         raise UsageError("choose one of --markdown, --json and --csv")
     counts = None if samples is None else _sample_counts(samples)
-    check.whole(seed, "--seed")
-    if time_limit is not None:
-        check.seconds(time_limit, "--time-limit")
+    problem, seed, time_limit = given["problem"], given["seed"], given["time_limit"]
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise UsageError(f"per-instance results go to a .jsonl or a .csv, not to '{out}'")
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):

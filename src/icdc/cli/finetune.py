@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import options as check
 from ..errors import InputError, UsageError
-from .problems import HELP, find_problem
+from .parameters import Given, find_problem, takes
 from .progress import show_training
 
 if TYPE_CHECKING:
@@ -20,14 +19,18 @@ ANY_TIME = 1e6
 """Seconds that are never over, where rounds are counted instead."""
 
 
+@takes(
+    "problem",
+    time_limit="Seconds of training, set-up and comparison not counted.",
+    seed="Seed of the split, of training and of the comparison.",
+    device="auto, cpu or cuda.",
+)
 def finetune(
     model: Annotated[str, typer.Argument(help="A shipped model or a model file to begin with.")],
     files: Annotated[
         list[str], typer.Argument(metavar="DATASET...", help="A dataset, or instance files; all of one size.")
     ],
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds of training, set-up and comparison not counted.")
-    ] = None,
+    given: Given,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of training instead of seconds; repeatable by seed.")
     ] = None,
@@ -35,20 +38,16 @@ def finetune(
         Path | None, typer.Option("--out", "-o", help="The model to write; by default MODEL-DATASET.safetensors.")
     ] = None,
     holdout: Annotated[float, typer.Option(help="Share of the instances held out to compare on.")] = 0.2,
-    problem: Annotated[str | None, typer.Option(help=HELP)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split, of training and of the comparison.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Train a model further on your own matrices, without solved examples.
 
     A part is held out; the model is compared with the old one on it, and the better of the two is written. Stopped and
     called again, it goes on where it was.
     """
+    problem, time_limit, seed = given["problem"], given["time_limit"], given["seed"]
+    device = given["device"] or "auto"
     if (time_limit is None) == (rounds is None):
         raise UsageError("give --time-limit or --rounds")
-    if time_limit is not None:
-        check.seconds(time_limit, "--time-limit")
-    check.whole(seed, "--seed")
     path = out or Path(f"{Path(model).stem}-{Path(files[0]).stem}.safetensors")
     partial = path.with_name(path.name + ".partial")
     if path.exists() and partial.is_dir():  # a call that was killed when it had written the model

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import options as check
 from ..errors import InputError, UsageError
 from ..machine import available_memory, gibibytes
-from .problems import find_problem, read_size
+from .parameters import Given, find_problem, read_size, takes
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -20,14 +19,15 @@ NUMBERS = 3
 """Numbers in memory for every entry of a matrix while instances are drawn and written."""
 
 
+@takes(seed="Seed of the instances.", time_limit="Seconds per instance for the references.")
 def generate(
     problem: Annotated[
         str, typer.Argument(help="pmsp, atsp, navigation, module:Class, or a standard set such as atsp-50.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write (.npz).")],
+    given: Given,
     size: Annotated[str | None, typer.Option(help="Cities, or jobs x machines: 20, 20x4.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How many instances.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the instances.")] = 0,
     family: Annotated[
         str | None, typer.Option(help="A family of the problem, such as job-correlated or crane; default its own draw.")
     ] = None,
@@ -35,7 +35,6 @@ def generate(
         str | None, typer.Option(help="Solver whose costs become the references: cpsat, branch, lkh:runs=10, …")
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Processes that solve at once.")] = 1,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds per instance for the references.")] = None,
     without_instances: Annotated[
         bool, typer.Option("--without-instances", help="Keep their seed instead: a small file that reads the same.")
     ] = False,
@@ -49,9 +48,7 @@ def generate(
     """
     if out.suffix.lower() != ".npz":
         raise UsageError(f"--out {out}: a dataset is an .npz file, so the name must end in .npz")
-    check.whole(seed, "--seed")
-    if time_limit is not None:
-        check.seconds(time_limit, "--time-limit")
+    seed, time_limit = given["seed"], given["time_limit"]
 
     from ..evaluation.references import write_referenced
     from ..io.dataset import write_dataset

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import options as check
 from ..errors import InfeasibleError, InputError, UsageError
+from ..options import OPTIONS, Group
 from .explain import Asked
-from .problems import HELP, find_problem, look_here
-from .reading import ReadingOptions, check_files
-from .shared_options import spread
-from .wishes import WishOptions
+from .parameters import (
+    Given,
+    check_files,
+    files_of,
+    find_problem,
+    look_here,
+    read_options,
+    solver_options,
+    takes,
+    wanted_conditions,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,35 +34,16 @@ if TYPE_CHECKING:
     from ..solving import Answer, Solver
 
 INTERRUPTED = 130
-DEFAULT = "icdc"
 ANIMATION, STREAM = ".gif", ".jsonl"
 ENDINGS, IMAGES = (".tour", ".csv", ".json", ".txt"), (".png", ".svg", ".pdf")
 """What solutions and pictures may be called; `icdc.io` says the same, and is slower to ask."""
 
 
-@spread
+@takes(Group.RUN, Group.SOLVER, Group.CONDITIONS, Group.READING)
 def solve(
     *,
     files: Annotated[list[str], typer.Argument(help="Instance files, or - for standard input.", metavar="FILE")],
-    problem: Annotated[str | None, typer.Option(help=HELP)] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A shipped model or a model file; by default the one that fits best.")
-    ] = None,
-    solver: Annotated[str, typer.Option(help="icdc, or another of `icdc info`: cpsat, lkh, …")] = DEFAULT,
-    samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Tries for each instance; by default 8 (icdc), 32 (network) or 1."),
-    ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps of the learned solver.")] = None,
-    refine: Annotated[int | None, typer.Option(min=0, help="Rounds of refinement by noising again.")] = None,
-    improve_rounds: Annotated[
-        int | None, typer.Option(min=0, help="Local search: changes to the best solution of every denoising step.")
-    ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds to spend on all instances together.")] = None,
-    start: Annotated[str | None, typer.Option(help="Solution file to begin with; the answer is never worse.")] = None,
-    wishes: WishOptions,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda; by default what suits the solver.")] = None,
+    given: Given,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     out: Annotated[
         Path | None,
@@ -66,7 +54,6 @@ def solve(
         str | None, typer.Option(metavar="ADDRESS", help="Spread the instances over the Ray cluster there.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the solution too: .png, .svg, .pdf; .gif animates.")] = None,
-    reading: ReadingOptions,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what was read, and which solver and model answer it, and why.")
     ] = False,
@@ -79,14 +66,7 @@ def solve(
     as they come instead of standard output, and a call that was stopped goes on with --resume.
     """
     # mistakes in the options are said before anything heavy is imported
-    if time_limit is not None:
-        check.seconds(time_limit, "--time-limit")
-    if samples is not None:
-        check.samples(samples, time_limit, "--samples")
-    check.whole(seed, "--seed")
-    check_files([*files, *([] if start is None else [start]), *wishes.files])
-    if wishes.stay is not None and start is None:
-        raise UsageError("--stay weighs changes against a start, and there is none; give --start FILE")
+    check_files(files + files_of(given))
     _check_outputs(out, plot, resume)
 
     from ..io import read_instances
@@ -100,25 +80,24 @@ def solve(
     if recorder is not None and ray is not None:
         raise UsageError(f"--plot {plot}: what happens on a cluster cannot be animated")
     cluster = None if ray is None else Cluster(ray)
+    problem, model, spec = given["problem"], given["model"], given["solver"]
     asked = None if problem is None else find_problem(problem)
-    chosen = _make(
-        solver, model=model, steps=steps, refine=refine, improve_rounds=improve_rounds, device=device, trace=recorder
-    )
-    read = reading.options()
-    instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), read)]
-    wanted = wishes.read(reading.decimal)
+    chosen = _make(spec, recorder, model=model, **solver_options(given))
+    reading = read_options(given)
+    instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), reading)]
+    wanted = wanted_conditions(given)
     _check_animation(plot, recorder, instances, bool(wanted))
     _check_tours(out, instances)
-    asked_for, starts = _posed(instances, wanted, start)
+    asked_for, starts = _posed(instances, wanted, given["start"])
     file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
-    watch = Watch(total=count, explain=Asked(solver != DEFAULT, model) if explain else None)
+    watch = Watch(total=count, explain=Asked(spec != OPTIONS["solver"].default, model) if explain else None)
     answers = solve_instances(
         asked_for,
         chosen,
-        samples=samples,
-        seed=seed,
-        time_limit=time_limit,
+        samples=given["samples"],
+        seed=given["seed"],
+        time_limit=given["time_limit"],
         starts=starts,
         observer=watch,
         cluster=cluster,
@@ -158,13 +137,14 @@ def solve(
         raise InfeasibleError(f"no feasible solution was found for {infeasible} of {count} instances")
 
 
-def _make(spec: str, **options: Any) -> "Solver":
-    """Return the solver that was asked for, with the options that were given."""
+def _make(spec: str, recorder: "Recorder | None", **options: Any) -> "Solver":
+    """Return the solver that was asked for, with the options that were given, and showing its steps to a recorder."""
     from ..solving.registry import make_solver, solver_class
 
     look_here(spec)
-    if options["trace"] is not None and not solver_class(spec).abilities.trace:
+    if recorder is not None and not solver_class(spec).abilities.trace:
         raise UsageError(f"only the learned solver can be animated (--plot FILE.gif), not '{spec}'")
+    options["trace"] = recorder
     return make_solver(spec, **{name: value for name, value in options.items() if value is not None})
 
 

@@ -6,31 +6,33 @@ from typing import Annotated
 
 import typer
 
-from .. import options as check
 from ..errors import UsageError
-from .problems import find_problem
+from ..options import check
+from .parameters import Given, find_problem, takes
 from .progress import show_training
 
 
+@takes(
+    problem="What is learned; needed for module:Class, which a file does not import.",
+    time_limit="Seconds of training, set-up not counted.",
+    device="auto, cpu or cuda.",
+)
 def train(
     config: Annotated[
         str | None,
         typer.Argument(help="A preset or a .toml file; none lists the presets.", metavar="PRESET|FILE"),
     ] = None,
+    *,
+    given: Given,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting, e.g. cloning.batch=256; repeatable.")
     ] = None,
-    problem: Annotated[
-        str | None, typer.Option(help="What is learned; needed for module:Class, which a file does not import.")
-    ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds of training, set-up not counted.")] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of training instead of seconds; repeatable by seed.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights, instances and noise.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; by default runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in the folder.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Train a model; the folder holds it, its metrics, and the state to resume from.
 
@@ -43,10 +45,8 @@ def train(
             print(f"{name:<{max(map(len, presets()))}}  {words}")
         return
     path_of(config)
-    if time_limit is not None:
-        check.seconds(time_limit, "--time-limit")
-    if seed is not None:
-        check.whole(seed, "--seed")
+    problem, time_limit, device = given["problem"], given["time_limit"], given["device"] or "auto"
+    seed = None if seed is None else check("seed", seed)
     overrides = dict(map(parse_override, settings or []))
     for name, value in (("problem", problem), ("time_limit", time_limit), ("rounds", rounds), ("seed", seed)):
         if value is not None:

@@ -8,23 +8,18 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError, UsageError, visible
-from .problems import HELP, find_problem
-from .reading import ReadingOptions, check_files
-from .shared_options import spread
-from .wishes import WishOptions
+from ..options import Group
+from .parameters import Given, check_files, files_of, find_problem, read_options, takes, wanted_conditions
 
 
-@spread
+@takes(Group.CONDITIONS, Group.READING, "problem", start="Earlier solution that --stay compares with.")
 def verify(
     *,
     instance: Annotated[str, typer.Argument(help="File with one instance, or - for standard input.")],
     solution: Annotated[str, typer.Argument(help="A .tour, .json, .csv or text file, or - for standard input.")],
-    problem: Annotated[str | None, typer.Option(help=HELP)] = None,
+    given: Given,
     index: Annotated[int | None, typer.Option(min=0, help="Which instance of a file with several, from 0.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    start: Annotated[str | None, typer.Option(help="Earlier solution that --stay compares with.")] = None,
-    wishes: WishOptions,
-    reading: ReadingOptions,
 ) -> None:
     """Check a solution: feasible or not, its objective, a lower bound and the gap between them.
 
@@ -32,9 +27,10 @@ def verify(
     """
     if instance == solution == "-":
         raise InputError("the instance and the solution cannot both come from standard input")
-    if (start is None) != (wishes.stay is None):
-        raise UsageError("--stay W and --start FILE go together: changes of the start weigh W")
-    check_files([instance, solution, *([] if start is None else [start]), *wishes.files])
+    start, stay = given["start"], given["stay"]
+    if start is not None and stay is None:
+        raise UsageError("--start needs --stay: what each change of the start weighs")
+    check_files([instance, solution, *files_of(given)])
 
     from ..io import read_instances, read_solution
     from ..problems.conditions import changes, cost, posed, violation
@@ -42,21 +38,23 @@ def verify(
     from ..solving.answer import verdict_text
     from ..solving.verify import verdict_on
 
+    problem = given["problem"]
     asked = None if problem is None else find_problem(problem)
-    instances = read_instances(instance, asked, reading.options())
+    instances = read_instances(instance, asked, read_options(given))
     if index is None and len(instances) > 1:
         raise UsageError(f"{instance}: the file holds {len(instances)} instances; say which with --index, from 0")
     index = index or 0
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")
-    wanted = wishes.read(reading.decimal)
-    chosen, _ = posed(instances[index], wanted, None if start is None else partial(read_solution, start))
+    chosen, _ = posed(
+        instances[index], wanted_conditions(given), None if start is None else partial(read_solution, start)
+    )
     choice = read_solution(solution, chosen)
     verdict = verdict_on(chosen, choice)
     if as_json:
         about = {"problem": chosen.problem.name, "instance": chosen.name, "solution": str(Path(solution))}
         found = {"feasible": verdict.feasible, "objective": verdict.objective}
-        if wishes.stay is not None and verdict.feasible:
+        if stay is not None and verdict.feasible:
             found |= {"cost": cost(chosen, choice), "changes": changes(chosen, choice)}
         conditions = {} if chosen.conditions is None else {"conditions": chosen.conditions.as_dict()}
         print(json.dumps({**about, **conditions, **found, "bound": verdict.bound, "gap": verdict.gap}))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..options import mention
 from ..problems.base import Names, Problem
 from ..problems.registry import BUILT_IN
 from .grid import Grid
@@ -82,7 +83,8 @@ def refuse_names(
     if same_items is not False and not turned and words_of(corner)[:1] and words_of(corner)[0] in _DESTINATIONS:
         raise UsageError(
             f"{grid.name}: by {shorten(corner)} in the corner rows may be where one goes to; "
-            "say --transpose if they are, --no-transpose if they are where one comes from"
+            f"say {mention('transpose', True)} if they are, "
+            f"{mention('transpose', False)} if they are where one comes from"
         )
     for names, unusual, what in ((rows, _SUMS, grid.line_word), (columns, _ABOUT, "column")):
         for name in names or ():
@@ -90,7 +92,7 @@ def refuse_names(
             if found and not one_family(names or ()):
                 raise UsageError(
                     f"{grid.name}: the {what if what != 'line' else 'row'} {shorten(name)} seems not to be one of the "
-                    f"matrix; say --skip {quoted(name)} to leave it out, {decides(layout)} if it is"
+                    f"matrix; say {mention('skip', name)} to leave it out, {decides(layout)} if it is"
                 )
 
 
@@ -105,13 +107,13 @@ def refuse_sums(grid: Grid, values: NDArray[np.number], forbidden: NDArray[np.bo
         place = f"{grid.line_word} {grid.lines[-1]}" if what == "row" else grid.column_place(len(grid.rows[-1]) - 1)
         raise UsageError(
             f"{grid.name}: {place} is the sum of all {what}s before it; "
-            f"say --skip '{place}' to leave it out, {decides(layout)} if it belongs to the matrix"
+            f"say {mention('skip', place)} to leave it out, {decides(layout)} if it belongs to the matrix"
         )
 
 
 def decides(layout: Layout) -> str:
     """Return the option that says that names and numbers are what they seem to be."""
-    return "--labels" if layout.header and layout.names is not None else "--no-labels"
+    return mention("labels", True) if layout.header and layout.names is not None else mention("labels", False)
 
 
 def _refuse_lists(grid: Grid, layout: Layout, columns: Names | None) -> None:
@@ -140,15 +142,11 @@ def _refuse_rows_for_columns(
         if wrong:
             raise UsageError(
                 f"{grid.name}: the rows seem to be {kind.column_words[1]}, and must be {kind.row_words[1]}; "
-                f"say --transpose if they are {kind.column_words[1]}, --no-transpose if they are {kind.row_words[1]}"
+                f"say {mention('transpose', True)} if they are {kind.column_words[1]}, "
+                f"{mention('transpose', False)} if they are {kind.row_words[1]}"
             )
 
 
 def _all_say(names: Sequence[str] | None, words: set[str]) -> bool:
     """Tell whether all names have one of some words in them: job 1, job 2."""
     return bool(names) and all(set(words_of(name)) & words for name in names or ())
-
-
-def quoted(name: str) -> str:
-    """Return a name as a shell takes it."""
-    return name if name.isalnum() else shorten(name)

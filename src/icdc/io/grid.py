@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UsageError
+from ..options import mention
 from ..problems.arrays import LARGEST_INTEGER
 from .numbers import Plain, is_word, shorten
 
@@ -73,7 +74,7 @@ class Grid:
                 columns = columns or [index - width + len(header) for index in found]
             if len(rows) + len(columns) != 1:
                 problem = "there is no row and no column" if not rows and not columns else "there are several called"
-                raise UsageError(f"{self.name}: {problem} {shorten(asked)} (--skip)")
+                raise UsageError(f"{self.name}: {problem} {shorten(asked)} ({mention('skip')})")
             if columns:
                 from_end = len(header) - columns[0]  # a header may lack its corner
                 self.rows = [row[: len(row) - from_end] + row[len(row) - from_end + 1 :] for row in self.rows]

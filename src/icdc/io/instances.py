@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..options import mention
 from ..problems.arrays import LARGEST_INTEGER
 from ..problems.base import Given, Instance, Names, Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
@@ -71,7 +72,9 @@ def instances_of(
 def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions = DEFAULTS) -> Instance:
     """Decide which problem an instance is of, and check it."""
     if options.skip and not raw.is_table:
-        raise UsageError(f"{raw.name}: only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to --skip")
+        raise UsageError(
+            f"{raw.name}: only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to {mention('skip')}"
+        )
     raw = turned(raw, options)
     problem = _problem_of(raw, problem)
     try:
@@ -127,9 +130,9 @@ def _raw_instances(
         raise InputError(f"{name}: this is a workbook of an old format, or one with a password; save it as .xlsx")
     if ending == ".xlsx" or (content.startswith(b"PK") and is_workbook(members_of(content, name))):
         return [raw_from_grid(grid_from_workbook(content, name, options), options, problem)]
-    for value, option in ((options.sheet, "--sheet"), (options.range, "--range"), (options.hidden, "--hidden")):
+    for value, option in ((options.sheet, "sheet"), (options.range, "range"), (options.hidden, "hidden")):
         if value is not None:
-            raise UsageError(f"{name}: {option} is for workbooks (.xlsx)")
+            raise UsageError(f"{name}: {mention(option)} is for workbooks (.xlsx)")
     if ending in (".npy", ".npz") or content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         return [_with_metric(raw, options) for raw in raw_from_numpy(content, name, problem)]
     text, guessed = decoded(content, name)
@@ -138,7 +141,9 @@ def _raw_instances(
         raws = raw_from_json(text, name, options, problem)
     elif ending in _TSPLIB or (not known and looks_like_tsplib(text)):
         if options.metric is not None:
-            raise UsageError(f"{name}: a TSPLIB file says itself how distances are taken; leave out --metric")
+            raise UsageError(
+                f"{name}: a TSPLIB file says itself how distances are taken; leave out {mention('metric')}"
+            )
         raws = [raw_from_tsplib(text, name)]
     else:
         raws = [raw_from_table(text, name, options, problem)]
@@ -152,7 +157,9 @@ def _with_metric(raw: RawInstance, options: ReadOptions) -> RawInstance:
         return raw
     points = raw.arrays.get("coordinates", raw.arrays.get(BARE))
     if points is None:
-        raise InputError(f"{raw.name}: --metric takes distances between 'coordinates', which the file does not have")
+        raise InputError(
+            f"{raw.name}: {mention('metric')} takes distances between 'coordinates', which the file does not have"
+        )
     marked = None if raw.forbidden is None else raw.forbidden.get("coordinates", raw.forbidden.get(BARE))
     return raw_from_points(points, marked, None, options.metric, raw.name, raw.rows, raw.notes)
 
@@ -170,8 +177,11 @@ def _problem_of(raw: RawInstance, asked: Problem | None) -> Problem:
     fitting = [cls for cls in BUILT_IN.values() if set(cls.arrays) <= set(raw.arrays)]
     if len(fitting) != 1:
         found = ", ".join(f"'{name}'" for name in raw.arrays)
-        points = "; --metric takes distances between coordinates" if list(raw.arrays) == ["coordinates"] else ""
-        raise UsageError(f"{raw.name}: cannot tell the problem from the arrays {found}; give --problem{points}")
+        metric = f"; {mention('metric')} takes distances between coordinates"
+        points = metric if list(raw.arrays) == ["coordinates"] else ""
+        raise UsageError(
+            f"{raw.name}: cannot tell the problem from the arrays {found}; give {mention('problem')}{points}"
+        )
     return fitting[0]()
 
 
@@ -185,7 +195,8 @@ def _problem_of_matrix(raw: RawInstance) -> Problem:
     if named and len(fitting) == 1 and not same_items and _is_part_of_distances(raw):
         raise UsageError(
             f"{raw.name}: some names stand both above and beside the matrix ({shape[0]} × {shape[1]}), with nothing "
-            "between an item and itself: part of a matrix of distances? say --problem pmsp if it holds processing times"
+            "between an item and itself: part of a matrix of distances? "
+            f"say {mention('problem', 'pmsp')} if it holds processing times"
         )
     if named and not beside & above:
         # other names above than beside: other items
@@ -197,7 +208,7 @@ def _problem_of_matrix(raw: RawInstance) -> Problem:
     square = "square " if shape[0] == shape[1] else ""
     raise UsageError(
         f"{raw.name}: a {square}matrix ({shape[0]} × {shape[1]}) may be {' or '.join(c.entries for c in fitting)}; "
-        f"say which with {' or '.join(f'--problem {cls.name}' for cls in fitting)}"
+        f"say which with {' or '.join(mention('problem', cls.name) for cls in fitting)}"
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..options import mention
 from ..problems.base import Names, Problem
 from ..problems.registry import BUILT_IN, SHIPPED
 from .files import too_much
@@ -213,7 +214,9 @@ def raw_from_mapping(
     columns = _names(document, column_words, name)
     if options.metric is not None:
         if "coordinates" not in arrays:
-            raise InputError(f"{name}: --metric takes distances between 'coordinates', which the object does not have")
+            raise InputError(
+                f"{name}: {mention('metric')} takes distances between 'coordinates', which the object does not have"
+            )
         return raw_from_points(
             arrays["coordinates"], forbidden.get("coordinates"), None, options.metric, place, rows, ()
         )

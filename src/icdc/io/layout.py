@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, UsageError
+from ..options import mention
 from ..problems.registry import BUILT_IN
 from .grid import Grid
 from .numbers import are_names, is_forbidden, is_number, is_word, shorten
@@ -20,7 +21,8 @@ _NUMBERING |= {"nummer", "numéro", "número", "numero", "kennung"}
 _ITEMS = frozenset(["task", "node", "item", "stop", "from", "to", "name", "label", "row", "order", "unnamed"])
 _ITEMS |= {"auftrag", "aufgabe", "stadt", "ort", "von", "nach", "maschine", "tâche", "ville", "tarea", "ciudad"}
 _ITEMS |= {word for cls in BUILT_IN.values() for word in (*cls.row_words, *cls.column_words)}
-_DECIDES = "say --labels if they are, --no-labels if they are not"
+_NUMBERS = f"{mention('labels', False)} if these are numbers to compute with"
+_DECIDES = f"say {mention('labels', True)} if they are, {mention('labels', False)} if they are not"
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def _refuse_doubts(grid: Grid, layout: Layout, square: bool) -> None:
             if column != layout.names and width > 1 and _numbers_items(word) and _unique_integers(cells):
                 raise UsageError(
                     f"{grid.name}: {grid.column_place(column)} {shorten(word)} seems to number the rows; "
-                    f"say --id-column {column + 1} if it does, --no-labels if these are numbers to compute with"
+                    f"say {mention('id_column', column + 1)} if it does, {_NUMBERS}"
                 )
     if layout.names is not None or square or width < 2 or (header is None and _has_zero_diagonal(body)):
         return
@@ -165,12 +167,12 @@ def _refuse_doubts(grid: Grid, layout: Layout, square: bool) -> None:
         what = "" if header is None else f" {shorten(header[0])}"
         raise UsageError(
             f"{grid.name}: {grid.column_place(0)}{what} may number the rows ({', '.join(cells[:3])}, …); "
-            "say --id-column 1 if it does, --no-labels if these are numbers to compute with"
+            f"say {mention('id_column', '1')} if it does, {_NUMBERS}"
         )
     if header is None and len(body) > 1 and width > 2 and _counts(body[0]) and not _goes_on(body[0], body[1]):
         raise UsageError(
             f"{grid.name}: row 1 may number the columns ({', '.join(body[0][:3])}, …); "
-            "say --labels --id-column 0 if it does, --no-labels if these are numbers to compute with"
+            f"say {mention('labels', True)} {mention('id_column', '0')} if it does, {_NUMBERS}"
         )
 
 
@@ -205,7 +207,7 @@ def _named_column(grid: Grid, asked: str, header: bool) -> int | None:
         # a header that leaves out the corner names the columns from the second on
         return grid.rows[0].index(asked) + width - len(grid.rows[0])
     known = f": its columns are {', '.join(map(shorten, grid.rows[0][:8]))}" if header else f": it has {width} columns"
-    raise UsageError(f"{grid.name}: there is no column {shorten(asked)} (--id-column){known}")
+    raise UsageError(f"{grid.name}: there is no column {shorten(asked)} ({mention('id_column')}){known}")
 
 
 def _has_blank_diagonal(rows: list[list[str]], marks: set[str] | None = None) -> bool:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..options import mention
 from ..problems.base import Names, Problem
-from .doubts import quoted, refuse_names, refuse_sums
+from .doubts import refuse_names, refuse_sums
 from .grid import LARGEST_GRID, Grid
 from .layout import Layout, layout_of
 from .numbers import Number, Plain, Style, is_forbidden, is_missing, read_number, shorten, style_of
@@ -101,8 +102,9 @@ def _refuse_points(grid: Grid, columns: Names) -> None:
     if found:
         x, y = map(shorten, found)
         raise UsageError(
-            f"{grid.name}: {x} and {y} look like coordinates; say --metric euclidean or --metric geo to take distances "
-            "between them, --problem pmsp if they are processing times"
+            f"{grid.name}: {x} and {y} look like coordinates; say {mention('metric', 'euclidean')} "
+            f"or {mention('metric', 'geo')} to take distances "
+            f"between them, {mention('problem', 'pmsp')} if they are processing times"
         )
 
 
@@ -177,7 +179,7 @@ def _skip_hint(grid: Grid, body: Sequence[Sequence[str]], column: int, first: in
     place = column - len(body[0]) + len(grid.rows[0])
     if not first or place < 0 or len(body) < 2 or any(char.isdigit() for row in body for char in row[column]):
         return ""
-    return f"; say --skip {quoted(tidy(grid.rows[0][place]))} if that column is none of the matrix"
+    return f"; say {mention('skip', tidy(grid.rows[0][place]))} if that column is none of the matrix"
 
 
 def _read(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int], first: int, options: ReadOptions) -> _Cells:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..errors import InputError, UsageError, visible
+from ..options import mention
 from ..problems.arrays import LARGEST_INTEGER, LARGEST_REAL
 
 Number = int | float
@@ -102,7 +103,7 @@ def style_of(cells: Iterable[tuple[str, str]], separator: str, asked: str | None
         cell, place = doubtful
         raise UsageError(
             f"{place}: {shorten(cell)} may be {_value(cell, ',')} or {_value(cell, '.')}; "
-            "say which mark stands before fractions with --decimal , or --decimal ."
+            f"say which mark stands before fractions with {mention('decimal', ',')} or {mention('decimal', '.')}"
         )
     return Style(".", seen)
 

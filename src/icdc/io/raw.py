@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..options import mention
 from ..problems.base import Names
 from .numbers import Number, shorten
 from .reading import ReadOptions
@@ -48,7 +49,7 @@ def turned(raw: RawInstance, options: ReadOptions) -> RawInstance:
     if not options.transpose:
         return raw
     if set(raw.arrays) != {BARE} or raw.arrays[BARE].ndim != 2:
-        raise UsageError(f"{raw.name}: --transpose is for a table, or for one matrix without a name")
+        raise UsageError(f"{raw.name}: {mention('transpose', True)} is for a table, or for one matrix without a name")
     marked = None if raw.forbidden is None else {name: mask.T for name, mask in raw.forbidden.items()}
     matrix = np.ascontiguousarray(raw.arrays[BARE].T)
     notes = (*raw.notes, "rows and columns changed places")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import InputError, UsageError, visible
+from ..options import mention
 from ..problems.base import Problem
 from .grid import LARGEST_GRID, Grid
 from .layout import says_names
@@ -126,7 +127,7 @@ def _without_comments(lines: list[_Line], separator: str, name: str, options: Re
     if doubtful:
         raise UsageError(
             f"{name}: line {doubtful[0].number} begins with # and is as wide as the table: a comment or a row? "
-            "say --comments if such lines are comments, --no-comments if they are rows"
+            f"say {mention('comments', True)} if such lines are comments, {mention('comments', False)} if they are rows"
         )
     kept = {id(line) for line in (*plain, *rows, *([header] if header else []))}
     return [line for line in lines if id(line) in kept]

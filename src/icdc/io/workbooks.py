@@ -13,6 +13,7 @@ from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from ..errors import InputError, MissingExtraError, UsageError
+from ..options import mention
 from .grid import Grid, cell_of, column_letter
 from .numbers import Plain, shorten
 from .reading import ReadOptions
@@ -100,7 +101,7 @@ def _sheet(workbook: Any, name: str, asked: str | None) -> str:
         return asked
     filled = [title for title in sheets if any(_cells(workbook[title], name, None, only_first=True))]
     if len(filled) > 1:
-        raise UsageError(f"{name}: say which sheet is meant with --sheet: {', '.join(map(shorten, filled))}")
+        raise UsageError(f"{name}: say which sheet is meant with {mention('sheet')}: {', '.join(map(shorten, filled))}")
     if not filled:
         raise InputError(f"{name}: the workbook is empty")
     return str(filled[0])
@@ -125,7 +126,9 @@ def _cells(sheet: Any, name: str, bounds: Bounds | None, only_first: bool = Fals
     if found:
         rows = max(row for row, _ in found) - min(row for row, _ in found) + 1
         if rows * max(column for _, column in found) > 10 * LARGEST_SHEET:
-            raise InputError(f"{name}: the cells of the sheet are spread over {rows} rows; say which part with --range")
+            raise InputError(
+                f"{name}: the cells of the sheet are spread over {rows} rows; say which part with {mention('range')}"
+            )
     return found
 
 
@@ -175,7 +178,10 @@ def _hidden(shape: _Shape, filled: Set[Place], name: str, read: bool | None) -> 
     if found and read is None:
         row, column = min(found)
         what = f"row {row}" if row in shape.rows else f"column {column_letter(column)}"
-        raise UsageError(f"{name}: {what} is hidden; say --hidden to read it, --no-hidden to leave out what is hidden")
+        raise UsageError(
+            f"{name}: {what} is hidden; say {mention('hidden', True)} to read it, "
+            f"{mention('hidden', False)} to leave out what is hidden"
+        )
     return set() if read else found
 
 
@@ -191,7 +197,7 @@ def _refuse_merged(shape: _Shape, cells: Mapping[Place, Any], name: str) -> None
             corner, end = f"{column_letter(left)}{top}", f"{column_letter(right)}{bottom}"
             raise InputError(
                 f"{name}: the cells {corner}:{end} are merged; separate them, or say which part of the sheet is meant "
-                "with --range"
+                f"with {mention('range')}"
             )
 
 
@@ -208,11 +214,11 @@ def _bounds(text: str) -> Bounds:
     """Return the first and last column and row of a range such as B2:F20."""
     match = _RANGE.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"--range must look like B2:F20, got {shorten(text)}")
+        raise UsageError(f"{mention('range')} must look like B2:F20, got {shorten(text)}")
     left, right = (_number(match[group]) for group in (1, 3))
     top, bottom = int(match[2]), int(match[4])
     if not (1 <= left <= right <= _COLUMNS and 1 <= top <= bottom <= _ROWS):
-        raise UsageError(f"--range {text}: it must go from its upper left cell to its lower right one")
+        raise UsageError(f"{mention('range', text)}: it must go from its upper left cell to its lower right one")
     return left, top, right, bottom
 
 

@@ -16,7 +16,7 @@ from .. import __version__
 from ..errors import InputError, UsageError
 from ..io.files import write_atomically
 from ..later import torch
-from ..options import of_kind
+from ..options import check_kind
 from ..problems.base import Problem
 from ..problems.registry import problem_path
 
@@ -95,7 +95,7 @@ def own_random_numbers(seed: int | None = None) -> Iterator[None]:
 
 def pick_device(device: str) -> torch.device:
     """Return the device of a name; "auto" is the GPU if there is one."""
-    of_kind(device, str, "the device")
+    check_kind(device, str, "the device")
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

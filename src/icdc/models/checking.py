@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from ..errors import InputError, UsageError
-from ..options import of_kind
+from ..options import check_kind
 from .base import TrainedModel, own_random_numbers
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -38,7 +38,7 @@ def build_checked(kind: type[Built], values: Any, where: str) -> Built:
             if is_dataclass(hints[name]):
                 built[name] = build_checked(hints[name], value, where)
             else:
-                built[name] = of_kind(value, hints[name], f"'{name}'")
+                built[name] = check_kind(value, hints[name], f"'{name}'")
         except UsageError as error:
             raise InputError(f"{where} does not fit this version of icdc: {error}") from None
     try:

@@ -4,6 +4,7 @@ import importlib
 from typing import TypeVar
 
 from ..errors import InputError, UsageError
+from ..options import mention
 from .atsp import Atsp
 from .base import Problem
 from .flow_shop import FlowShop
@@ -74,5 +75,5 @@ def problem_of_file(name: str, given: Problem | None, source: str) -> Problem:
         return get_problem(name)
     raise InputError(
         f"{source} is for the problem {name!r}, which does not ship, and a file does not decide what is imported; "
-        "if you trust it, give the problem: --problem module:Class"
+        f"if you trust it, give the problem: {mention('problem', 'module:Class')}"
     )

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import options as checks
 from ..errors import InfeasibleError, InputError, UsageError
 from ..io.frames import instances_from
 from ..io.reading import DEFAULTS, ReadOptions
+from ..options import OPTIONS, check, check_all, check_kind, mention
 from ..problems.base import Instance, Number, Problem
 from ..problems.conditions import Item, Wishes, posed
 from ..problems.forbidden import forbidden_pair
@@ -151,14 +151,12 @@ def _solve(
     reading: ReadOptions | None,
 ) -> list[Answer]:
     """Do what `solve` and `solve_many` promise; warnings point to who called them."""
-    time_limit = checks.optional(checks.seconds, time_limit)
-    samples = None if samples is None else checks.samples(samples, time_limit)
-    seed = checks.seed(seed)
+    checked = check_all({"time_limit": time_limit, "samples": samples, "seed": seed})
+    time_limit, samples, seed = checked["time_limit"], checked["samples"], checked["seed"]
     if callback is not None and not callable(callback):
         raise UsageError(f"the callback must be callable, got {type(callback).__name__}")
     chosen = _solver_of(solver, model, options)
-    if forbidden not in (None, "nan"):
-        raise UsageError(f"forbidden must be 'nan' or nothing, got {forbidden!r}")
+    forbidden = check("forbidden", forbidden)
     read = replace(reading or ReadOptions(), nan_forbidden=forbidden == "nan" or (reading or DEFAULTS).nan_forbidden)
     asked = _problem_of(problem, model)
     found = [
@@ -204,15 +202,16 @@ class _Caller(Observer):
 
 def _solver_of(solver: Solver | str | None, model: Model | str | None, options: Mapping[str, Any]) -> Solver:
     """Return the solver that is meant, with its options."""
-    checks.of_kind(solver, Solver | str | None, "the solver")
+    check_kind(solver, Solver | str | None, mention("solver"))
     if not (model is None or isinstance(model, str | os.PathLike)):
         from ..models.diffusion import Model
 
-        checks.of_kind(model, Model | str | os.PathLike | None, "the model")
+        check_kind(model, Model | str | os.PathLike | None, mention("model"))
     if isinstance(solver, Solver):
         if options or model is not None:
             raise UsageError("a model and options belong to a solver that is made here; this one is made already")
         return solver
+    check_all({name: value for name, value in options.items() if name in OPTIONS})
     given = dict(options) if model is None else {"model": model, **options}
     return make_solver(solver or "icdc", **given)
 
@@ -232,7 +231,7 @@ def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
 
 def _problem_of(problem: str | Problem | None, model: Model | str | None) -> Problem | None:
     """Return the problem that is asked for, if one is: by its own name, or by the model's."""
-    checks.of_kind(problem, Problem | str | None, "the problem")
+    check_kind(problem, Problem | str | None, mention("problem"))
     if isinstance(problem, Problem):
         return problem
     if problem is not None:

@@ -1,13 +1,11 @@
 """Every solver by name: `make_solver("ga:iterations=500")`. Nothing is imported before it is asked for."""
 
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
-from ..options import of_kind
+from ..options import check_kind, read_text
 from ..problems.registry import import_class
 from .solver import Solver
 
@@ -75,11 +73,11 @@ def make_solver(spec: str, **options: Any) -> Solver:
             raise UsageError(f"solver option '{part}' of '{name}' must look like key=value")
         _reject_unknown(name, key, written)
         if key not in options:
-            options[key] = _read(name, key, text, known[key])
+            options[key] = read_text(text, known[key], f"option '{key}' of solver '{name}'")
     for key, value in options.items():
         _reject_unknown(name, key, known)
         if key not in PYTHON_ONLY:
-            of_kind(value, known[key], f"option '{key}' of solver '{name}'")
+            check_kind(value, known[key], f"option '{key}' of solver '{name}'")
     return cls(**options)
 
 
@@ -109,23 +107,3 @@ def _reject_unknown(name: str, key: str, known: Mapping[str, Any]) -> None:
     if key not in known:
         valid = f"choose from {', '.join(known)}" if known else "it has none"
         raise UsageError(f"solver '{name}' has no option '{key}'; {valid}")
-
-
-def _read(name: str, key: str, text: str, kind: Any) -> Any:
-    """Read the text of an option as the type its solver declares."""
-    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        if text.lower() == "none" and type(None) in typing.get_args(kind):
-            return None
-        kind = next(member for member in typing.get_args(kind) if member is not type(None))
-    if kind is bool:
-        if text.lower() in ("true", "yes", "1", "false", "no", "0"):
-            return text.lower() in ("true", "yes", "1")
-    elif kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    else:
-        return text
-    wanted = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
-    raise UsageError(f"option '{key}' of solver '{name}' must be {wanted}, got '{text}'")

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import options
 from ..errors import UsageError
+from ..options import check_all
 from ..problems.base import Arrays, Problem, Size
 from .request import Improvement, Request, SolveCallback, check_start
 from .results import Found, Results, checked, known_so_far
@@ -80,8 +80,8 @@ class Solver(ABC):
         callback: SolveCallback | None = None,
     ) -> Results:
         """Answer every instance of `arrays` (leading axis: count) and check the answers; see `Request`."""
-        time_limit = options.optional(options.seconds, time_limit)
-        samples, seed = options.samples(samples, time_limit), options.seed(seed)
+        checked_options = check_all({"time_limit": time_limit, "samples": samples, "seed": seed})
+        time_limit, samples, seed = (checked_options[name] for name in ("time_limit", "samples", "seed"))
         self._refuse(problem)
         request = Request(problem, arrays, samples, seed, time_limit, start, bound, callback, self.name)
         if start is not None:

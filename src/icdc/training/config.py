@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from .. import options
 from ..diffusion.sampler import SamplingOptions
 from ..errors import UsageError
 from ..models.diffusion import ModelConfig
+from ..options import check
 
 Config = TypeVar("Config", bound="RunConfig")
 
@@ -65,7 +65,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not self.sizes or not all(self.sizes) or min(map(min, self.sizes)) < 1:
             raise UsageError("sizes must name at least one size of positive numbers, for example [[20]]")
-        options.seed(self.seed)
+        check("seed", self.seed)
         if self.rounds <= 0 and not 0 < self.time_limit < math.inf:
             raise UsageError("give a positive time_limit or a number of rounds")
 

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .. import options
 from ..errors import InputError, UsageError
 from ..io.dataset import fingerprint
 from ..io.files import write_atomically
 from ..models.base import own_random_numbers, pick_device
 from ..models.diffusion import Model
 from ..models.familiarity import ranges
+from ..options import check, check_kind
 from ..problems.base import Arrays
 from ..problems.registry import problem_path
 from ..solving import DiffusionSolver
@@ -99,8 +99,9 @@ def finetune(
     partial : folder for unfinished work: a call that was stopped, by whatever, goes on there if everything is the same,
         and ends as if it had not been. Remove it once the model is saved.
     """
-    time_limit, seed = options.seconds(time_limit), options.seed(seed)
-    options.whole(rounds, "rounds")
+    time_limit, seed = check("time_limit", time_limit), check("seed", seed)
+    if check_kind(rounds, int, "rounds") < 0:
+        raise UsageError(f"rounds must be at least 0, got {rounds}")
     count = len(next(iter(arrays.values())))
     if not 0 < holdout < 1:
         raise UsageError(f"the share to hold out must be between 0 and 1, got {holdout:g}")
