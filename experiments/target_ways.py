@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from icdc.cli.problems import read_size
+from icdc.cli.parameters import read_size
 from icdc.errors import IcdcError, UsageError
 from icdc.problems.base import Arrays, Problem, Size
 from icdc.problems.families import sample_family

@@ -198,7 +198,8 @@ def test_reading_options_in_python_are_those_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("samples", "12", 12), ("time_limit", "0.5", 0.5), ("labels", "false", False), ("skip", '["a", "b"]', ("a", "b")),
+        ("samples", "12", 12), ("time_limit", "0.5", 0.5), ("labels", "false", False),
+        ("skip", '["a", "b"]', ("a", "b")),
         ("skip", "row 4", ("row 4",)), ("first", "3", "3"), ("start", "[0, 1]", [0, 1]), ("start", "0,1", [0, 1]),
         ("fixed", '{"a": "b"}', {"a": "b"}), ("stay", "2", 2), ("stay", "2.5", 2.5), ("decimal", ",", ","),
         ("samples", 12, 12), ("samples", None, None), ("seed", None, 0),

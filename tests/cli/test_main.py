@@ -126,7 +126,7 @@ def test_no_models(icdc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["solve", "x.csv", "--samples", "0"], "--samples must be at least 1 (see icdc solve --help)"),
+        (["solve", "x.csv", "--samples", "0"], "--samples must be at least 1, got 0"),
         (["solve", "x.csv", "--samples", "x"], "--samples must be a whole number (see icdc solve --help)"),
         (["solve", "x.csv", "--time-limit", "5s"], "--time-limit must be a number (see icdc solve --help)"),
         (["serve", "--port", "99999"], "--port must be at most 65535 (see icdc serve --help)"),

@@ -207,7 +207,7 @@ def test_time_is_spent_and_not_overspent(icdc: Any, cities: Path, models: dict[s
         (("--problem", "tsp"), "unknown problem 'tsp'"),
         (("--model", "nowhere"), "unknown model 'nowhere'"),
         (("--time-limit", 0), "--time-limit must be more than 0 seconds"),
-        (("--time-limit", "nan"), "--time-limit must be more than 0 seconds"),
+        (("--time-limit", "nan"), "--time-limit must be a number of seconds, got nan"),
         (("--solver", "ect", "--out", "answer.xlsx"), "the name must end in one of .tour"),
         (("--solver", "ect", "--plot", "picture.bmp"), "the name must end in one of .png"),
         (("--solver", "ect", "--plot", "no/such/folder/p.png"), "there is no folder"),

@@ -87,8 +87,7 @@ class TestSolve:
         [
             (["map.csv", "--fix", "none.csv"], 3, "none.csv: no such file"),
             (["map.csv", "--busy", "none.csv"], 3, "none.csv: no such file"),
-            (["map.csv", "--stay", "3"], 2,
-             "--stay weighs changes against a start, and there is none; give --start FILE"),
+            (["map.csv", "--stay", "3"], 2, "--stay needs --start: it weighs changes against that"),
             (["map.csv", "--busy", "busy.csv"], 2,
              "--busy busy.csv is for schedules on parallel machines, and map.csv is of 'atsp'"),
             (["shop.csv", "--open"], 2, "--open is for tours, and shop.csv is a schedule ('pmsp')"),
@@ -173,11 +172,12 @@ class TestVerify:
         }  # fmt: skip
 
     def test_stay_needs_a_start(self, icdc: Any) -> None:
-        for options in (["--stay", "3"], ["--start", "tour.txt"]):
+        for options, words in (
+            (["--stay", "3"], "--stay needs --start: it weighs changes against that"),
+            (["--start", "tour.txt"], "--start needs --stay: what each change of the start weighs"),
+        ):
             ran = icdc("verify", "map.csv", "tour.txt", *options)
-            assert (ran.code, ran.err) == (
-                2, "icdc: --stay W and --start FILE go together: changes of the start weigh W\n",
-            )  # fmt: skip
+            assert (ran.code, ran.err) == (2, f"icdc: {words}\n")
 
 
 class TestBatch:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.errors import InputError, UsageError, on_command_line
+from icdc.errors import InputError, Surface, UsageError, shown_on
 from icdc.io import Instance, ReadOptions, read_instances
 from icdc.problems.registry import get_problem
 from tests.io.corpus import CORPUS
@@ -17,7 +17,7 @@ def attempt(path: Path, *arguments: Any) -> tuple[list[Instance], str | None]:
     try:
         return read_instances(path, *arguments), None
     except (InputError, UsageError) as error:
-        with on_command_line():
+        with shown_on(Surface.SHELL):
             return [], str(error)
 
 

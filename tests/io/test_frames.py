@@ -176,7 +176,7 @@ def test_forbidden_pairs_from_python() -> None:
     with pytest.raises(InputError, match="the start of instance uses a forbidden pair: job 0 with machine 0"):
         icdc.solve(matrix, solver="dp", forbidden="nan", start=[0, 1, 1])
     assert icdc.solve(matrix, solver="ect", forbidden="nan", start=answer.solution).objective == answer.objective
-    with pytest.raises(UsageError, match="forbidden must be 'nan'"):
+    with pytest.raises(UsageError, match="forbidden must be nan, got 'zero'"):
         icdc.solve(matrix, forbidden="zero")  # type: ignore[arg-type]
     with pytest.raises(InfeasibleError, match="job 0 has no permitted machine"):
         icdc.solve([[None, None], [1, 2], [3, 4]], solver="dp")

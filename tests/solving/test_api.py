@@ -73,7 +73,7 @@ def test_many_of_any_size_in_their_order() -> None:
     assert [answer.objective for answer in begun] == [answer.objective for answer in together]
     with pytest.raises(UsageError, match="1 starts for 4 instances"):
         icdc.solve_many(instances, solver="ect", starts=[together[0].solution])
-    with pytest.raises(UsageError, match="more than 0 seconds"):
+    with pytest.raises(UsageError, match="must be a number of seconds, got nan"):
         icdc.solve_many(instances, solver="ect", time_limit=float("nan"))
 
 
