@@ -390,3 +390,28 @@ def test_a_network_with_a_limit_does_not_wait_for_the_compiler(monkeypatch: pyte
         solver = DiffusionSolver(untrained(problem), device="cpu", steps=1)
         solver.solve(problem, arrays, samples=1, time_limit=limit)
         assert len(begun) == expected
+
+
+@pytest.mark.parametrize(("problem", "size"), [(Atsp(), (20,)), (Pmsp(), (20, 4))])
+def test_a_limit_that_is_long_enough_proves_no_fewer(problem: Problem, size: tuple[int, ...]) -> None:
+    """What some instances leave of their shares is for the others; in half the time, about half are proven."""
+    arrays = problem.sample(200, size, np.random.default_rng(3))
+
+    def run(limit: float | None) -> tuple[float, int]:
+        begun = time.perf_counter()
+        results = icdc.make_solver("search", seconds=None).solve(problem, arrays, time_limit=limit)
+        assert results.feasible.all()
+        return time.perf_counter() - begun, int(results.proven.sum())
+
+    run(None)  # compiles
+    seconds, all_of_them = run(None)
+    assert all_of_them >= 195
+    assert run(3 * seconds)[1] >= 0.95 * all_of_them
+    assert run(seconds / 2)[1] >= 0.15 * all_of_them
+
+
+def test_when_no_time_is_left_the_rule_answers_the_rest_of_a_batch() -> None:
+    arrays = Atsp().sample(50, (30,), np.random.default_rng(0))
+    results = icdc.make_solver("search").solve(Atsp(), arrays, time_limit=1e-9)
+    assert results.feasible.all()
+    assert set(results.found_by) <= {"construction", "exact", "search"}

@@ -81,7 +81,7 @@ def test_a_solver_is_asked_for_what_was_asked_for() -> None:
     assert (answer.samples, solver.asked[-1].samples) == (3, 3)
 
 
-@pytest.mark.parametrize(("limit", "shares"), [(8.0, [4.0, 3.5, 6.0]), (2.5, [1.25, 0.75, 0.5])])
+@pytest.mark.parametrize(("limit", "shares"), [(8.0, [5.0, 3.5, 6.0]), (2.5, [1.5625, 0.75, 0.5])])
 def test_the_time_that_is_left_is_shared_out_by_instances(
     limit: float, shares: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

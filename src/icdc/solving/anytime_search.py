@@ -10,7 +10,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,11 @@ from ..jit import plain, settle
 from ..search.effort import Effort, cores
 from ..search.starting import compile_ahead, search_of
 from .beside import Loading, aside
+from .first import first_choice
 from .request import Improvement, Request
 from .results import Found
 from .shares import Shares
-from .verify import lower_bounds, meets
+from .verify import judge, lower_bounds, meets
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -46,6 +47,8 @@ OURS = "icdc."
 """Bounds that come with a structure are worked out anyway, and better; those of problems from elsewhere are not."""
 CONSTRUCT, BRIEF = 0.7, 0.12
 """Parts of the time of an instance that its construction, and then a brief proof, may take at most."""
+AHEAD, MOST_AHEAD = 30.0, 0.5
+"""Fair shares of the time that a tiny instance of a batch may take, and the part of all that is left, at most."""
 PROPOSE, REPAIR = 0.7, 0.3
 """Parts of a turn of the network for its proposals, and for the search that goes on from them."""
 FIRST_SHARES = {"search": 0.6, "network": 0.25, "exact": 0.15}
@@ -137,14 +140,35 @@ class AnytimeSearch:
         elif not plainly:
             settle()
         with plain() if plainly else nullcontext():
-            for place in range(count):
-                share = self.left / (count - place)
-                self._do(place, "construct", Effort(CONSTRUCT * share if timed else None))
-                if tiny:
-                    self.searches[place].prove(Effort(BRIEF * share if timed else None), brief=True)
-                    self._take(place)
+            self._each("construct", range(count), CONSTRUCT)
+            if tiny:
+                self._each("prove", self.open(), BRIEF)
         if plainly and timed and self.open():
             compile_ahead(self.searches[0])
+
+    def _each(self, part: str, places: Sequence[int], share: float) -> None:
+        """Let the searches of some instances do a part, each within a share of the time that is left for it.
+
+        Most tiny instances need less than their share and are done then, so that others may have more than theirs. What
+        there is no time for gets the answer that its rule gives at once.
+        """
+        timed = self.request.time_limit is not None
+        ahead = AHEAD if self.matrices[0].size <= TINY else 1.0
+        for done, place in enumerate(places):
+            if (timed and self.left <= 0) or self.stopped:
+                self._answer_without_search([place for place in places[done:] if not np.isfinite(self.cost[place])])
+                return
+            seconds = share * min(ahead / (len(places) - done), max(MOST_AHEAD, 1 / (len(places) - done))) * self.left
+            self._do(place, part, Effort(seconds if timed else None), brief=part == "prove")
+
+    def _answer_without_search(self, places: list[int]) -> None:
+        """Take the choices that the rule of the problem gives at once."""
+        if places:
+            arrays = {name: array[places] for name, array in self.request.arrays.items()}
+            self.choice[places] = first_choice(self.request.problem, arrays)
+            self.cost[places] = judge(self.request.problem, arrays, self.choice[places])[1]
+            for place in places:
+                self.found_by[place] = "construction"
 
     def _counted(self) -> None:
         """Do what can be counted: all of the classical search, then turns of the network, each searched on from."""
@@ -198,10 +222,12 @@ class AnytimeSearch:
                 return
             self._do(place, part, Effort(left / (len(places) - done), searches=cores()))
 
-    def _do(self, place: int, part: str, effort: Effort) -> None:
+    def _do(self, place: int, part: str, effort: Effort, brief: bool = False) -> None:
         """Let the search of an instance do a part, and take what it found."""
         work: Callable[[Effort], None] = getattr(self.searches[place], part)
-        if part == "prove":
+        if brief:
+            self.searches[place].prove(effort, brief=True)
+        elif part == "prove":
             aside(lambda: work(effort), self.until)
         else:
             work(effort)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .answers_file import AnswersFile
     from .cluster import Cluster
 
+LOADING, MOST_LOADING = 1.0, 0.25
+"""Seconds, and a part of the others' time, that the first job has more than its share, as it loads libraries."""
+
 
 def solve_instances(
     instances: Sequence[Instance],
@@ -211,10 +214,12 @@ def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) ->
     """Do job after job, sharing out the time that is left by numbers of instances; Ctrl-C ends it."""
     begun = time.perf_counter()
     left = sum(len(job.places) for job in jobs)
-    for job in jobs:
+    for number, job in enumerate(jobs):
         share = None
         if time_limit is not None:
             share = max(0.01, time_limit - (time.perf_counter() - begun)) * len(job.places) / left
+            if number == 0:
+                share += min(LOADING, MOST_LOADING * (time_limit - share))
         late = time_limit is not None and time.perf_counter() - begun >= time_limit
         left -= len(job.places)
         answers = do(job, share, observer, late=late)
