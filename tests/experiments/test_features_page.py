@@ -8,7 +8,7 @@ from experiments.figures import draw
 from experiments.paper_page import take
 from experiments.side_by_side import COLUMNS, choose
 from experiments.variants import CHANNELS
-from icdc.problems.priced import SCHEDULE_CHANNELS, TOUR_CHANNELS
+from icdc.problems.prices import SCHEDULE_CHANNELS, TOUR_CHANNELS
 
 
 def test_every_channel_has_its_words() -> None:

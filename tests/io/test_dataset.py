@@ -14,7 +14,7 @@ from icdc.io.dataset import Dataset, SeededSample, fingerprint, read_dataset, wr
 from icdc.io.instances import read_instances
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays, Problem
-from icdc.problems.permitted import permitted_in
+from icdc.problems.forbidden import permitted_in
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver

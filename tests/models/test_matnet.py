@@ -12,9 +12,9 @@ from icdc.models.matnet.decoder import deciding_order
 from icdc.models.matnet.model import MatNet
 from icdc.models.matnet.network import MatNetEncoding
 from icdc.problems.base import Arrays, Problem
-from icdc.problems.navigation import squared_distances
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
+from icdc.problems.tours_torch import squared_distances
 
 Small = tuple[MatNet, Arrays]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from icdc.errors import InputError
 from icdc.problems.atsp import Atsp
-from icdc.problems.priced import log_sinkhorn
+from icdc.problems.prices import log_sinkhorn
 from icdc.problems.tensors import to_tensors
 
 ATSP = Atsp()

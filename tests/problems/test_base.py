@@ -1,5 +1,7 @@
 """The contract: its defaults, and the structure that solvers rely on."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +15,10 @@ from icdc.conformance import assert_conforms
 from icdc.errors import InputError
 from icdc.problems import Atsp, Instance, Navigation, Pmsp
 from icdc.problems.arrays import checked_matrix
-from icdc.problems.base import Arrays, FeatureSizes, Instances, Problem, Size, main_matrix
+from icdc.problems.base import Arrays, FeatureSizes, Instances, InTorch, Problem, Size, main_matrix
 from icdc.problems.features import Features
 from icdc.problems.flow_shop import FlowShop
+from icdc.problems.registry import SHIPPED
 from icdc.problems.rules import OneColumnPerRow
 from icdc.problems.tensors import picked
 
@@ -178,3 +181,34 @@ def test_what_a_pair_is_called() -> None:
     assert FLOW.pair_text((0, 1)) == "job 'drill' after job 'cut'"
     assert FLOW.pair_text((2, 0)) == "job 'cut' first"
     assert FLOW.pair_text((0, 2)) == "job 'cut' last"
+
+
+def test_what_is_written_in_torch_is_there() -> None:
+    """Every method and draw of a problem that ships is found under the name that it is announced by."""
+    for problem in SHIPPED.values():
+        announced = [part for cls in problem.__mro__ for part in vars(cls).values() if isinstance(part, InTorch)]
+        announced += [family.draw for family in problem.families.values() if isinstance(family.draw, InTorch)]
+        assert len(announced) > 5
+        assert all(callable(part.function) for part in announced)
+
+
+def test_instances_are_checked_bounded_and_described_without_torch() -> None:
+    code = """
+import sys
+import numpy as np
+from icdc.problems import Instance
+from icdc.problems.conditions import Wishes, cost, posed, violation
+from icdc.problems.registry import SHIPPED
+for name, problem in SHIPPED.items():
+    problem = problem()
+    arrays = problem.check(problem.sample(2, (4, 3)[: len(problem.size_names)], np.random.default_rng(0)))
+    if name != "navigation":
+        assert problem.lower_bound(arrays).shape == (2,) and problem.cost_matrix(arrays).ndim == 3
+        instance = Instance("x", problem, {key: array[0] for key, array in arrays.items()})
+        choice = problem.choice([0, 1, 2, 1] if name == "pmsp" else [0, 1, 2, 3])
+        instance, _ = posed(instance, Wishes(fixed={0: 1} if name != "pmsp" else {0: 0}))
+        assert violation(instance, choice) is None and cost(instance, choice) > 0
+        assert problem.describe_solution(instance, choice)
+sys.exit("torch" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,7 +13,7 @@ from icdc.problems.candidates import Candidates, best_candidates
 from icdc.problems.decoding import candidates_log_probability, decode, log_probability, random_choice
 from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.priced import schedule_candidates, schedule_channels, tour_candidates, tour_channels
+from icdc.problems.prices import schedule_candidates, schedule_channels, tour_candidates, tour_channels
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
 from icdc.problems.task import Task
 from icdc.problems.tensors import one_hot, to_tensors

@@ -6,8 +6,8 @@ import torch
 
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.base import Arrays
+from icdc.problems.draws import DISTRICT, TIME
 from icdc.problems.families import sample_family, sample_family_on_device
-from icdc.problems.families_navigation import SIDE, TIME
 from icdc.problems.navigation import Navigation
 from icdc.problems.tensors import to_tensors
 
@@ -49,7 +49,7 @@ def test_what_is_special_about_each() -> None:
     for family in WHOLE:
         arrays = drawn(family)
         times = NAVIGATION.cost_matrix(arrays)
-        assert (arrays["slowness"][:, ~np.eye(12, dtype=bool)] >= (SIDE // 2 if family == "slow-ways" else 0)).all()
+        assert (arrays["slowness"][:, ~np.eye(12, dtype=bool)] >= (DISTRICT // 2 if family == "slow-ways" else 0)).all()
         shares[family] = arrays["traffic"].sum() / times.sum()
     assert shares["features-first"] > 0.7
     assert 0.3 < shares["slow-ways"] < 0.6

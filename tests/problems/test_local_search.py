@@ -354,7 +354,9 @@ def test_starts_of_large_instances_do_not_take_for_ever(monkeypatch: pytest.Monk
     assert 0 < affordable_rounds(Crowded(), 400, 10) < 400
     assert affordable_rounds(Hurried(), 2000, 2000) == 0
     asked: list[int] = []
-    monkeypatch.setattr("icdc.problems.base.descend", lambda p, i, choice, rounds: asked.append(rounds) or choice)
+    monkeypatch.setattr(
+        "icdc.problems.local_search.descend", lambda p, i, choice, rounds: asked.append(rounds) or choice
+    )
     made = Hurried().construct({"distances": torch.ones(1, 600, 600)})
     assert asked == [0]
     assert made.choice.shape == (1, 1, 600)

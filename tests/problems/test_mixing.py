@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.families_schedules import HUGE
+from icdc.problems.draws import HUGE
 from icdc.problems.mixing import mix, mix_on_device
 from icdc.problems.pmsp import Pmsp
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from icdc.problems import Problem
 from icdc.problems.atsp import Atsp
 from icdc.problems.decoding import decode, log_probability
-from icdc.problems.forbidden import with_stand_ins
-from icdc.problems.permitted import FAR, neutral, permitted_in, permitted_mean, permitted_pairs
+from icdc.problems.forbidden import permitted_in, with_stand_ins
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
-from icdc.problems.tensors import to_tensors
+from icdc.problems.tensors import FAR, neutral, permitted_mean, permitted_pairs, to_tensors
 from icdc.solving.verify import judge
 
 PROBLEMS = (Pmsp(), Atsp())

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.base import Instance
-from icdc.problems.pmsp import Pmsp, balanced_assignment
+from icdc.problems.pmsp import Pmsp
+from icdc.problems.pmsp_torch import balanced_assignment
 from icdc.problems.tensors import one_hot, to_tensors, totals_by_column
 
 PMSP = Pmsp()

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from icdc.problems import repair
+from icdc.problems import forbidden
 from icdc.problems.atsp import Atsp
-from icdc.problems.forbidden import with_stand_ins
-from icdc.problems.permitted import permitted_in
+from icdc.problems.forbidden import permitted_in, tour_with_fewest, with_stand_ins, without_forbidden
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.repair import tour_with_fewest, without_forbidden
 from icdc.solving.verify import judge_by_matrix
 
 
@@ -102,7 +100,7 @@ def test_nothing_is_copied_where_nothing_is_forbidden(monkeypatch: pytest.Monkey
     def never(*arguments: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(repair, "branch", never)
+    monkeypatch.setattr(forbidden, "branch", never)
     monkeypatch.setattr(time, "perf_counter", never)
     choice = np.stack([a_tour(5, np.random.default_rng(seed)) for seed in range(3)])
     costs = np.random.default_rng(0).integers(1, 9, (3, 5, 5))

@@ -63,7 +63,7 @@ def test_schedules_and_tours_have_a_search_of_their_own(
     problem: Problem, size: Size, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ships never falls back to the search for any problem."""
-    monkeypatch.setattr("icdc.problems.base.descend", None)
+    monkeypatch.setattr("icdc.problems.local_search.descend", None)
     instances = drawn(problem, size)
     rows, columns = problem.shape(size)
     start = torch.arange(1, rows + 1) % columns

@@ -16,7 +16,8 @@ from icdc.problems.base import Instance, Instances
 from icdc.problems.bounds import assignment_bound
 from icdc.problems.navigation import Navigation
 from icdc.problems.tensors import one_hot, to_tensors
-from icdc.problems.tours import random_tmat, random_tmat_on_device, random_tour_cost
+from icdc.problems.tours import random_tmat
+from icdc.problems.tours_torch import random_tmat_on_device, random_tour_cost
 
 ATSP = Atsp()
 

@@ -15,7 +15,7 @@ from icdc.diffusion.sampler import Generated
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.features import Features
 from icdc.problems.tensors import one_hot
-from icdc.problems.tours import random_tour_cost
+from icdc.problems.tours_torch import random_tour_cost
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.checkpoint import load_state, read_means
 from icdc.training.losses import bernoulli_kl

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..diffusion.sampler import best_of
 from ..models.base import pick_device
-from ..problems.permitted import permitted_pairs
 from ..problems.rules import HamiltonianCycle
+from ..problems.tensors import permitted_pairs
 from ..solving.solver import Abilities, Found, Request
 from .support import ClassicalSolver, cost_matrices
 

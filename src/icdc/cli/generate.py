@@ -94,7 +94,6 @@ def _drawn(name: str, size: str | None, count: int, seed: int, family: str | Non
     """Return the standard set of that name, or fresh instances of that problem, and what they are drawn from."""
     from ..io.dataset import Dataset, SeededSample
     from ..io.standard import STANDARD_SETS, standard_set
-    from ..problems.families import get_family
 
     if name in STANDARD_SETS:
         if size is not None:
@@ -106,7 +105,7 @@ def _drawn(name: str, size: str | None, count: int, seed: int, family: str | Non
     if size is None:
         raise UsageError(f"--size is needed for '{name}': {' x '.join(problem.size_names)}")
     if family is not None:
-        get_family(problem, family)  # refuses an unknown one
+        problem.family(family)  # refuses an unknown one
     sample = SeededSample(read_size(size, problem), count, seed, family)
     _check_memory(problem.shape(sample.size), count)
     try:

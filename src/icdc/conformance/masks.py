@@ -63,7 +63,7 @@ class MaskChecks(SearchChecks):
         if not bool(some.any()):
             return
         if permitted is None or not torch.equal(permitted[some], allowed[some]):
-            raise Wrong("permitted does not say which pairs an instance forbids; see icdc.problems.permitted")
+            raise Wrong("permitted does not say which pairs an instance forbids; see icdc.problems.forbidden")
         self._keeps_optima(instances)
         if not bool(problem.features(instances).relations.isfinite().all()):
             raise Wrong("with forbidden pairs some relations are not finite")

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..problems.arrays import as_stored, is_numeric, too_large
 from ..problems.base import Arrays, Problem, Size
-from ..problems.families import get_family, sample_family
-from ..problems.forbidden import batch_with_stand_ins, may_forbid
-from ..problems.permitted import permitted_in
+from ..problems.families import sample_family
+from ..problems.forbidden import batch_with_stand_ins, may_forbid, permitted_in
 from ..problems.registry import BUILT_IN, SHIPPED, problem_of_file, problem_path
 from .archives import load_arrays
 from .files import read_bytes, replacing
@@ -57,7 +56,7 @@ class SeededSample:
 
     def forbidden(self, problem: Problem, arrays: Arrays) -> NDArray[np.bool_] | None:
         """Return the pairs that drawn instances forbid, (count, rows, columns); None where their family has none."""
-        if self.family is None or not get_family(problem, self.family).forbids:
+        if self.family is None or not problem.family(self.family).forbids:
             return None
         return ~permitted_in(arrays[problem.arrays[0]], tour=problem.structure == "tour")
 

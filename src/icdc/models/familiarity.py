@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..problems import BUILT_IN
 from ..problems.base import Arrays, Problem, Size, main_matrix
-from ..problems.permitted import permitted_in
+from ..problems.forbidden import permitted_in
 
 _REFERENCES = 48
 _TRIPLES = 20_000

@@ -8,12 +8,14 @@ a problem is `Problem.draw_solution`; files are written by `icdc.io`.
 from .animation import Frame, Recorder, animate
 from .gantt import plot_bars, plot_gantt
 from .heatmap import plot_heatmap
+from .style import new_figure
 from .tour import plot_tour, scaled_positions
 
 __all__ = [
     "Frame",
     "Recorder",
     "animate",
+    "new_figure",
     "plot_bars",
     "plot_gantt",
     "plot_heatmap",

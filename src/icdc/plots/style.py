@@ -7,12 +7,20 @@ from ..errors import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, INK, FAINT = "#0072B2", "#D55E00", "#009E73", "#222222", "#BBBBBB"
 """From the Okabe-Ito palette, safe for every kind of colour vision."""
 
 SEQUENTIAL = "cividis"
 """A colour map that reads the same with and without red-green vision, and in grey."""
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return a figure of that size in inches, which needs no display."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def axes_or_new(ax: "Axes | None", width: float, height: float) -> "Axes":

@@ -7,19 +7,19 @@ stored as `choice` (batch, samples, rows): several solutions for every instance 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
+from importlib import import_module
+from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import visible
-from ..later import kernels
+from ..errors import UsageError, visible
+from ..plots import new_figure, plot_heatmap
 from .arrays import integers_of
-from .decoding import Starts, fixed_noise, random_choice
-from .local_search import affordable_rounds, descend
-from .rules import Rule
 from .text import wrapped
 
 if TYPE_CHECKING:
@@ -27,17 +27,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..kernels import Noise
-    from .families import Family
+    from .decoding import Starts
     from .features import Features
+    from .rules import Rule
 
 Arrays = dict[str, NDArray[Any]]
 Instances: TypeAlias = "Mapping[str, Tensor]"
 Size = tuple[int, ...]
 Names = tuple[str, ...]
 Number = int | float
+Draw: TypeAlias = "Callable[[tuple[int, ...], Noise], dict[str, Tensor]]"
+"""Draws one instance of a size for each key of the noise: integers, leading axis N; every key's numbers are its own."""
+
 Structure = Literal["tour", "makespan"]
 """A promise to solvers that know no other problem; in both, nothing but the shape of a solution is forbidden, and pairs
-whose entry is larger than any solution without it (`problems.permitted`): costs say so, and `permitted` does.
+whose entry is larger than any solution without it (`problems.forbidden`): costs say so, and `permitted` does.
 
 "tour" : solutions are the Hamiltonian cycles, row i choosing the successor of i; the cost is the sum of the entries of
     `cost_matrix` along the cycle.
@@ -73,6 +77,64 @@ class FeatureSizes:
     rows: int = 0
     columns: int = 0
     same_items: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of instances of a problem.
+
+    summary : what is special about it, in a line.
+    draw : how its instances are drawn; None for the problem's own `sample`.
+    unit : what training divides the numbers by, so that they are of the order of one to a hundred; where arrays have
+        different units, one for each of them.
+    forbids : whether it forbids pairs, by a number larger than any solution without it (`problems.forbidden`).
+    """
+
+    summary: str
+    draw: Draw | None = None
+    unit: float | Mapping[str, float] = 1.0
+    forbids: bool = False
+
+    def unit_of(self, array: str) -> float:
+        """Return the unit of an array."""
+        return self.unit[array] if isinstance(self.unit, Mapping) else self.unit
+
+
+class InTorch:
+    """A function that is written in torch, in a module that is imported when it is first called.
+
+    So an instance of a problem that ships is read, checked and bounded without torch. In a class it is a method.
+
+    place : the module and the name, "icdc.problems.pmsp_torch:cost".
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    @cached_property
+    def function(self) -> Any:
+        """What stands there."""
+        module, _, name = self.place.partition(":")
+        return getattr(import_module(module), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __get__(self, problem: Problem | None, owner: type) -> Any:
+        return self if problem is None else MethodType(self.function, problem)
+
+
+class RuleInTorch(InTorch):
+    """The rule of a problem that ships: its class is written in torch, too."""
+
+    @cached_property
+    def rule(self) -> Rule:
+        """An object of that class."""
+        rule: Rule = self.function()
+        return rule
+
+    def __get__(self, problem: Problem | None, owner: type) -> Any:
+        return self.rule
 
 
 class Problem(ABC):
@@ -141,6 +203,13 @@ class Problem(ABC):
         )
         if cost < changes:  # they are those of another cost
             cls.cost_changes = Problem.cost_changes  # type: ignore[method-assign]
+
+    def family(self, name: str) -> Family:
+        """Return a family by its name; an unknown name is a UsageError that lists what there is."""
+        if name not in self.families:
+            known = f"choose one of {', '.join(self.families)}" if self.families else "it has none"
+            raise UsageError(f"the problem '{self.name}' has no family '{name}'; {known}")
+        return self.families[name]
 
     # What must be filled in.
 
@@ -231,6 +300,13 @@ class Problem(ABC):
         """
         return None
 
+    def travel(self, instances: Instances) -> Tensor | None:
+        """Return what each step of a tour costs, (batch, n, n), or None where solutions are no tours.
+
+        With it a problem whose structure is "tour" is improved faster.
+        """
+        return None
+
     # What may be left as it is: search.
 
     def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor | None:
@@ -249,12 +325,11 @@ class Problem(ABC):
         exchange theirs, and on a tour no segment can move elsewhere, so that the cost falls. Feasible choices stay
         feasible, and each depends on its own instance alone. On a GPU no value is read on the host. The default does
         this for every problem through `cost` and `feasible`, or `cost_changes` where there is one (`local_search`);
-        schedules, by their structure and `times`, have a faster one.
+        schedules and tours, by their structure with `times` or `travel`, have a faster one.
         """
-        times = self.promised_times(instances)
-        if times is not None:
-            return kernels.improve_schedules(times, choice, rounds)
-        return descend(self, instances, choice, rounds)
+        from . import local_search
+
+        return local_search.improve(self, instances, choice, rounds)
 
     def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
         """Return choices (batch, samples, rows) no worse than those given, after they took over parts of others.
@@ -263,15 +338,20 @@ class Problem(ABC):
             the choice or of one of these.
 
         Feasible choices stay feasible, and each depends on its own instance and others alone. On a GPU no value is read
-        on the host. Problems of the structure "makespan" with `times` have it, and so has every `TourProblem`; where no
-        parts are known that can be taken over by themselves, choices stay as they are.
+        on the host. The default has it where the structure is "makespan" with `times`, or "tour" with `travel`; where
+        no parts are known that can be taken over by themselves, choices stay as they are.
         """
-        times = self.promised_times(instances)
-        return choice if times is None else kernels.merge_schedules(times, choice, others)
+        from . import local_search
+
+        return local_search.merge(self, instances, choice, others)
 
     def promised_times(self, instances: Instances) -> Tensor | None:
         """Return `times` where the structure promises that their largest total is the cost."""
         return self.times(instances) if self.structure == "makespan" else None
+
+    def promised_travel(self, instances: Instances) -> Tensor | None:
+        """Return `travel` where the structure promises that its sum along a tour is the cost."""
+        return self.travel(instances) if self.structure == "tour" else None
 
     def construct(self, instances: Instances, count: int = 1) -> Starts:
         """Return `count` good solutions of every instance to begin with, always the same ones.
@@ -279,9 +359,9 @@ class Problem(ABC):
         The default draws what its rule may build at random and improves each, by as many changes as there are rows if
         they are not too many to look at.
         """
-        shape, first, mask = self.shape(self.size(instances)), next(iter(instances.values())), self.permitted(instances)
-        choice = random_choice(self.rule, shape, fixed_noise(len(first), count, first.device), mask)
-        return Starts(self.improve(instances, choice.view(len(first), count, -1), affordable_rounds(self, *shape)))
+        from . import local_search
+
+        return local_search.construct(self, instances, count)
 
     # What may be left as it is: files.
 
@@ -342,11 +422,7 @@ class Problem(ABC):
 
         `bound` is a proven lower bound on the cost, where one is known. The figure needs no display.
         """
-        from matplotlib.figure import Figure
-
-        from ..plots import plot_heatmap
-
-        figure = Figure(figsize=(8.0, 7.0), layout="constrained")
+        figure = new_figure(8.0, 7.0)
         batch = instance.batch()
         matrices = main_matrix(self, batch)
         matrix = np.zeros(self.shape(self.size(batch))) if matrices is None else matrices[0]

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..later import optimize, sparse
 from ..search.schedule_prices import price
-from .permitted import permitted_in
+from .forbidden import permitted_in
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _LARGE = 5000
@@ -24,12 +23,14 @@ def assignment_bound(costs: NDArray[np.generic]) -> NDArray[np.float64]:
     staying in place costs no more. Safe against rounding: sums of integers are exact, sums of reals are
     lowered by the largest error a sum of n terms can carry.
     """
+    from scipy.optimize import linear_sum_assignment
+
     size = costs.shape[1]
     off_diagonal = costs.astype(np.float64)
     off_diagonal[:, np.arange(size), np.arange(size)] = np.inf
     bound = np.empty(len(costs))
     for index, matrix in enumerate(off_diagonal):
-        rows, columns = optimize.linear_sum_assignment(matrix)
+        rows, columns = linear_sum_assignment(matrix)
         picked = matrix[rows, columns]
         bound[index] = picked.sum() - _rounding(size, float(np.abs(picked).sum()), costs.dtype)
     return bound
@@ -65,6 +66,9 @@ def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     Return the dual prices (block, machines) of the loads. They are non-negative and sum to one by
     construction; if the solver fails they are equal, which is valid.
     """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
     block, jobs, machines = times.shape
     finite = np.isfinite(times)
     scale = np.where(finite, times, 0.0).max((1, 2), keepdims=True)
@@ -72,17 +76,17 @@ def _machine_prices(times: NDArray[np.float64]) -> NDArray[np.float64]:
     # variables: x of every cell (instance, job, machine), then the makespan of every instance
     cell = np.arange(times.size)
     variables = times.size + block
-    assigned: Any = sparse.csr_array((np.ones(times.size), (cell // machines, cell)), shape=(block * jobs, variables))
+    assigned: Any = csr_array((np.ones(times.size), (cell // machines, cell)), shape=(block * jobs, variables))
     machine = np.arange(block * machines)
     load_row = np.concatenate([cell // (jobs * machines) * machines + cell % machines, machine])
     load_column = np.concatenate([cell, times.size + machine // machines])
     load_value = np.concatenate([scaled.ravel(), -np.ones(block * machines)])
-    load: Any = sparse.csr_array((load_value, (load_row, load_column)), shape=(block * machines, variables))
+    load: Any = csr_array((load_value, (load_row, load_column)), shape=(block * machines, variables))
     limits: Any = (0, None)
     if not finite.all():
         highest = np.append(np.where(finite, np.inf, 0.0), np.full(block, np.inf))
         limits = np.stack([np.zeros(variables), highest], 1)
-    answer = optimize.linprog(
+    answer = linprog(
         np.concatenate([np.zeros(times.size), np.ones(block)]),
         A_ub=load,
         b_ub=np.zeros(block * machines),

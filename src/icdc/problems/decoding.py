@@ -6,20 +6,17 @@ masked softmaxes, one for each row, and its logarithm is exact and cheap. Sampli
 the largest of log-odds plus Gumbel noise, so one deterministic rule serves for greedy decoding and sampling.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import torch
+from torch import Tensor
+
+from .. import kernels
 from ..errors import UsageError
-from ..later import kernels, torch
+from ..kernels import Noise
+from .candidates import Candidates
 from .rules import Rule
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..kernels import Noise
-    from .candidates import Candidates
 
 _FAR = -1e6
 """The lowest score, in its unit: noise does not get there, and single precision tells it from what is forbidden."""

@@ -1,65 +1,91 @@
 """Families of instances with names: other draws than a problem's own `sample`, to measure on and to learn from.
 
-A family is one function of a size and a stream of random integers, so that the same instances can be drawn on the host,
-for files and test sets, and on the device, inside a captured round of training. It computes with integers and square
-roots alone, which every machine rounds alike; whatever needs another function takes it from a table of integers.
-Naming families needs no torch, drawing them does: it is imported there.
+A family is one function of a size and a stream of random integers (`draws`), so that the same instances can be drawn on
+the host, for files and test sets, and on the device, inside a captured round of training. Naming families needs no
+torch, drawing them does.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import UsageError
+from .base import Arrays, Draw, Family, InTorch, Problem, Size
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from ..kernels import Noise
-    from .base import Arrays, Problem, Size
 
-Draw: TypeAlias = "Callable[[tuple[int, ...], Noise], dict[str, Tensor]]"
-"""Draws one instance of a size for each key of the noise: integers, leading axis N; every key's numbers are its own."""
-
-NORMAL_STEPS = 4096
-"""Equally likely values that stand for a normal distribution in `normal_table`."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """One family of instances of a problem.
-
-    summary : what is special about it, in a line.
-    draw : how its instances are drawn; None for the problem's own `sample`.
-    unit : what training divides the numbers by, so that they are of the order of one to a hundred; where arrays have
-        different units, one for each of them.
-    forbids : whether it forbids pairs, by a number larger than any solution without it (`problems.permitted`).
-    """
-
-    summary: str
-    draw: Draw | None = None
-    unit: float | Mapping[str, float] = 1.0
-    forbids: bool = False
-
-    def unit_of(self, array: str) -> float:
-        """Return the unit of an array."""
-        return self.unit[array] if isinstance(self.unit, Mapping) else self.unit
+__all__ = [
+    "NAVIGATION_FAMILIES",
+    "SCHEDULE_FAMILIES",
+    "TOUR_FAMILIES",
+    "Draw",
+    "Family",
+    "sample_family",
+    "sample_family_on_device",
+]
 
 
-def get_family(problem: Problem, name: str) -> Family:
-    """Return a family of a problem by its name; an unknown name is a UsageError that lists what there is."""
-    if name not in problem.families:
-        known = f"choose one of {', '.join(problem.families)}" if problem.families else "it has none"
-        raise UsageError(f"the problem '{problem.name}' has no family '{name}'; {known}")
-    return problem.families[name]
+def _draw(name: str) -> InTorch:
+    return InTorch(f"icdc.problems.draws:{name}")
+
+
+TOUR_FAMILIES: dict[str, Family] = {
+    "tmat": Family("the paper's own: random distances closed by shortest ways"),
+    "uniform": Family("random distances from 1 to 999,999; a detour may be shorter", _draw("uniform_distances"), 10**6),
+    "noisy-plane": Family("a square, every direction up to 15 % longer: nearly symmetric", _draw("noisy_plane"), 10**6),
+    "one-way-plane": Family(
+        "a square, one direction of each pair up to three times as long", _draw("one_way_plane"), 10**6
+    ),
+    "roads": Family("shortest ways along a sparse network of streets, a third one-way", _draw("roads"), 10**6),
+    "crane": Family("from a delivery to the next pick-up on a grid of 40 × 40: many ties", _draw("crane"), 40),
+    "clustered": Family("a few clusters in a square, every direction up to 15 % longer", _draw("clustered"), 10**6),
+    "forbidden": Family(
+        "as tmat, but 3 of 10 steps are forbidden, by 1,000,000,000; there always is a tour",
+        _draw("forbidden_steps"),
+        10**6,
+        True,
+    ),
+}
+"""By name."""
+
+SCHEDULE_FAMILIES: dict[str, Family] = {
+    "paper": Family("the paper's own: integers from 2 to 19"),
+    "uniform-100": Family("integers from 1 to 100", _draw("uniform_100")),
+    "uniform-1000": Family("integers from 1 to 1000", _draw("uniform_1000"), 10.0),
+    "job-correlated": Family("a base 1–100 of every job plus 1–20 for each pair", _draw("job_correlated")),
+    "machine-correlated": Family("a base 1–100 of every machine plus 1–20 for each pair", _draw("machine_correlated")),
+    "speeds": Family("work 100–1000 over a speed from 1 to e², each pair up to 20 % off", _draw("speeds"), 10.0),
+    "heavy-tailed": Family(
+        "log-normal, median 20, σ = 1.2: a few pairs far longer than the rest", _draw("heavy_tailed")
+    ),
+    "forbidden": Family(
+        "1–100 on about a third of the machines; the others are forbidden, by 1,000,000",
+        _draw("forbidden_pairs"),
+        forbids=True,
+    ),
+}
+"""By name; the draw of each is uniform where nothing else is said."""
+
+_UNITS = {"coordinates": 500.0, "slowness": 500.0, "traffic": 500.0**3}
+
+NAVIGATION_FAMILIES: dict[str, Family] = {
+    "paper": Family("the paper's own: times first, a tmat matrix; traffic is what random features leave of them"),
+    "features-first": Family(
+        "features first, traffic from 0 to 1; times follow from them", _draw("features_first"), _UNITS
+    ),
+    "light-traffic": Family("features first, traffic from 0 to .1", _draw("light_traffic"), _UNITS),
+    "slow-ways": Family("features first, traffic from 0 to .4, slowness from .5 to 1", _draw("slow_ways"), _UNITS),
+    "shortest-ways": Family(
+        "features first, times closed by shortest ways, traffic as they leave it",
+        _draw("shortest_ways"),
+        _UNITS,
+    ),
+}
+"""By name; features are uniform where nothing else is said."""
 
 
 def sample_family(
@@ -74,7 +100,7 @@ def sample_family(
 
     from ..kernels import Noise
 
-    draw = None if family is None else get_family(problem, family).draw
+    draw = None if family is None else problem.family(family).draw
     if draw is None:
         return problem.sample(count, size, rng)
     keys = torch.from_numpy(rng.integers(0, 2**32, size=count, dtype=np.int64)).to(device)
@@ -88,31 +114,7 @@ def sample_family(
 
 def sample_family_on_device(problem: Problem, family: str | None, size: Size, noise: Noise) -> dict[str, Tensor] | None:
     """Draw an instance of a family for each key of `noise` on its device, float32; None where there is no such draw."""
-    chosen = None if family is None else get_family(problem, family)
+    chosen = None if family is None else problem.family(family)
     if chosen is None or chosen.draw is None:
         return problem.sample_on_device(size, noise)
     return {name: tensor.float() / chosen.unit_of(name) for name, tensor in chosen.draw(size, noise).items()}
-
-
-def normal_table(scale: float) -> tuple[float, ...]:
-    """Return `NORMAL_STEPS` equally likely values of a normal distribution with mean zero."""
-    normal = NormalDist(0.0, scale)
-    return tuple(normal.inv_cdf((step + 0.5) / NORMAL_STEPS) for step in range(NORMAL_STEPS))
-
-
-def looked_up(table: tuple[int, ...], index: Tensor) -> Tensor:
-    """Return the entries of a table of integers, (shape of `index`) int64."""
-    return _on_device(table, index.device)[index]
-
-
-@cache
-def _on_device(table: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return a table as a tensor; kept, since a captured graph cannot copy it from the host."""
-    import torch
-
-    return torch.tensor(table, dtype=torch.int64, device=device)
-
-
-def rounded_exponentials(values: Sequence[float], factor: float) -> tuple[int, ...]:
-    """Return factor · exp(value) of every value as integers, the same wherever logarithms are right to 1e-9."""
-    return tuple(round(factor * math.exp(value)) for value in values)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..later import torch
 from .arrays import checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, Given, Instance, Instances, Size
-from .sequencing import Bar, Sequencing, named_item, with_idle
+from .base import Arrays, FeatureSizes, Given, Instance, InTorch, Size
+from .present import Bar
+from .sequencing import Sequencing, named_item
 from .text import counted, number
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FlowShop(Sequencing):
@@ -32,6 +29,8 @@ class FlowShop(Sequencing):
     entries = "processing times in the order of the machines"
     feature_sizes = FeatureSizes(relations=6, raw_relations=1)
     structure = "tour"
+
+    travel = InTorch("icdc.problems.tours_torch:flow_shop_travel")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs, machines = size
@@ -76,16 +75,6 @@ class FlowShop(Sequencing):
         costs[:, :jobs, jobs] = ended[:, :, -1]
         costs[:, np.arange(jobs + 1), np.arange(jobs + 1)] = 0
         return costs
-
-    def travel(self, instances: Instances) -> Tensor:
-        """Return `cost_matrix` of tensors, on their device."""
-        durations = instances["durations"]
-        ended = durations.cumsum(2)
-        begun = ended - durations
-        later = ended[:, :, None, 0] - begun[:, None, :, 0]
-        for machine in range(1, durations.shape[2]):
-            later = torch.maximum(later, ended[:, :, None, machine] - begun[:, None, :, machine])
-        return with_idle(later, torch.zeros_like(ended[:, :, -1]), ended[:, :, -1])
 
     def begins(self, instance: Instance, choice: NDArray[np.int64]) -> list[list[Any]]:
         """Return when each job of the sequence begins on each machine, by walking through the shop.

@@ -9,21 +9,18 @@ left out of the next round. Elsewhere every round is computed for all, since no 
 fit for a CUDA graph. The outcome is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
 
-from ..later import torch
+import torch
+from torch import Tensor
+
+from .. import kernels
+from .base import Instances, Problem
+from .decoding import Starts, fixed_noise, random_choice
 from .rules import HamiltonianCycle, positions
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from .base import Instances, Problem
-
-Judge: TypeAlias = "Callable[[Problem, Instances, Tensor], Tensor]"
+Judge = Callable[[Problem, Instances, Tensor], Tensor]
 """Costs (batch, samples) of choices (batch, samples, rows)."""
 
 MOST_ENTRIES = 2**21
@@ -80,6 +77,32 @@ def _longest(cities: int) -> int:
 CHANGE_ONE = Changes(lambda rows, columns: rows * columns, _change_one)
 EXCHANGE_TWO = Changes(lambda rows, columns: rows * (rows // 2), _exchange_two)
 MOVE_SEGMENT = Changes(lambda rows, columns: rows * _longest(rows) * max(0, rows - 2), _move_segment)
+
+
+def improve(problem: Problem, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
+    """Do what `Problem.improve` promises: by the structure of the problem, or else by its cost alone."""
+    times, steps = problem.promised_times(instances), problem.promised_travel(instances)
+    if times is not None:
+        return kernels.improve_schedules(times, choice, rounds)
+    if steps is not None:
+        return kernels.improve_tours(steps, choice, rounds)
+    return descend(problem, instances, choice, rounds)
+
+
+def merge(problem: Problem, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
+    """Do what `Problem.merge` promises, by the structure of the problem."""
+    times, steps = problem.promised_times(instances), problem.promised_travel(instances)
+    if times is not None:
+        return kernels.merge_schedules(times, choice, others)
+    return choice if steps is None else kernels.merge_tours(steps, choice, others)
+
+
+def construct(problem: Problem, instances: Instances, count: int) -> Starts:
+    """Do what `Problem.construct` promises where nothing better is known: draw at random, and improve."""
+    shape, first = problem.shape(problem.size(instances)), next(iter(instances.values()))
+    noise = fixed_noise(len(first), count, first.device)
+    choice = random_choice(problem.rule, shape, noise, problem.permitted(instances))
+    return Starts(problem.improve(instances, choice.view(len(first), count, -1), affordable_rounds(problem, *shape)))
 
 
 def descend(problem: Problem, instances: Instances, choice: Tensor, rounds: int) -> Tensor:

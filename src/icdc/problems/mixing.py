@@ -5,23 +5,18 @@ a family has its share of the batch rounded up or down, and exactly its share on
 than the number of families.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from ..later import kernels, torch
+from .. import kernels
+from ..kernels import Noise
+from .base import Arrays, Problem, Size
 from .families import sample_family, sample_family_on_device
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..kernels import Noise
-    from .base import Arrays, Problem, Size
 
 
 def mix(

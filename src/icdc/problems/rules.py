@@ -7,20 +7,17 @@ on the host; everything else has a generic implementation that the two ready-mad
 inherits from one of them and changes how it decides loses such shortcuts again, unless it brings its own.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
+import torch
+from torch import Tensor
+
+from .. import kernels
 from ..errors import UsageError
-from ..later import kernels, torch
+from .candidates import Candidates
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from .candidates import Candidates
-
-State: TypeAlias = "dict[str, Tensor]"
+State = dict[str, Tensor]
 
 _DECIDING = "start", "next_row", "allowed", "choose"
 _SHORTCUTS = {

@@ -14,19 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, visible
-from ..later import torch
-from .atsp import Atsp
-from .base import Arrays, Instance, Instances, Size, Structure
-from .features import Features
+from . import present
+from .base import Arrays, Instance, InTorch, Size, Structure
+from .present import Bar
 from .text import counted
 from .tours import TourProblem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from torch import Tensor
-
-_FEW = 60
-"""Jobs up to which an answer has a line for each."""
 
 
 class Sequencing(TourProblem):
@@ -37,6 +32,8 @@ class Sequencing(TourProblem):
     row_words = column_words = ("job", "jobs")
     structure: ClassVar[Structure | None] = "tour"
     restated = True
+
+    features = InTorch("icdc.problems.tours_torch:sequence_features")
 
     @abstractmethod
     def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
@@ -54,10 +51,6 @@ class Sequencing(TourProblem):
 
     def density(self, size: Size) -> float:
         return 1.0 / (size[0] + 1)
-
-    def features(self, instances: Instances) -> Features:
-        """Those of the tour; see `Atsp.features`."""
-        return Atsp().features({"distances": self.travel(instances)})
 
     def solution(self, choice: NDArray[np.int64]) -> list[int]:
         """Return the jobs in the order in which they are done."""
@@ -95,45 +88,18 @@ class Sequencing(TourProblem):
         return f"sequence of {counted(size[0], self.row_words)}"
 
     def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
-        """Return a line for each job, in the order in which they are done."""
-        order = self.solution(choice)
-        names = instance.row_labels(order)
-        width = max(map(len, names))
-        words = self.in_words(instance, choice)
-        lines = [f"  {name:<{width}}  {said}" for name, said in zip(names, words, strict=True)]
-        if len(lines) > _FEW:
-            lines = [*lines[: _FEW // 2], f"  … {len(lines) - _FEW} more …", *lines[-_FEW // 2 :]]
-        return lines
+        return present.sequence_lines(instance, self.solution(choice), self.in_words(instance, choice))
 
     @abstractmethod
     def in_words(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
         """Say of each job of the sequence when it is done."""
 
     def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
-        """Draw a Gantt chart, with the bound where it is one on the makespan."""
-        from matplotlib.figure import Figure
-
-        from ..plots import plot_bars
-
-        machines = self.machine_labels(instance)
-        figure = Figure(figsize=(11.0, 1.4 + 0.55 * len(machines)), layout="constrained")
-        bound = None if instance.weighs_changes else bound
-        plot_bars(self.bars(instance, choice), machines=machines, bound=bound, ax=figure.subplots())
-        return figure
+        return present.draw_bars(instance, self.bars(instance, choice), self.machine_labels(instance), bound)
 
     @abstractmethod
     def machine_labels(self, instance: Instance) -> list[str]:
         """Return what the machines are called."""
-
-
-Bar = tuple[int, int | float, int | float, str, bool]
-"""One thing that happens: machine, begin, end, name, and whether it is work (True) or a setup (False)."""
-
-
-def with_idle(between: Tensor, begin: Tensor, end: Tensor) -> Tensor:
-    """Return steps (batch, jobs, jobs) with one row of beginnings and one column of ends (batch, jobs) more."""
-    steps = torch.cat([torch.cat([between, end[:, :, None]], 2), torch.nn.functional.pad(begin, (0, 1))[:, None]], 1)
-    return steps.masked_fill(torch.eye(steps.shape[1], dtype=torch.bool, device=steps.device), 0)
 
 
 def named_item(names: tuple[str, ...] | None, item: Any, word: str) -> str:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, visible
-from ..later import torch
 from .arrays import LARGEST_INTEGER, checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, Given, Instance, Instances, Size
-from .sequencing import Bar, Sequencing, named_item, with_idle
+from .base import Arrays, FeatureSizes, Given, Instance, InTorch, Size
+from .present import Bar
+from .sequencing import Sequencing, named_item
 from .text import counted, number
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Setups(Sequencing):
@@ -34,6 +31,8 @@ class Setups(Sequencing):
     entries = "setup times"
     feature_sizes = FeatureSizes(relations=6, raw_relations=1, same_items=True)
     structure = "tour"
+
+    travel = InTorch("icdc.problems.tours_torch:setups_travel")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs = size[0]
@@ -108,11 +107,6 @@ class Setups(Sequencing):
         costs[:, jobs, :jobs] = initial + durations
         costs[:, np.arange(jobs + 1), np.arange(jobs + 1)] = 0
         return costs
-
-    def travel(self, instances: Instances) -> Tensor:
-        """Return `cost_matrix` of tensors, on their device."""
-        setups, durations, initial = (instances[name] for name in self.arrays)
-        return with_idle(setups + durations[:, None], initial + durations, torch.zeros_like(durations))
 
     def timetable(self, instance: Instance, choice: NDArray[np.int64]) -> dict[str, list[Any]]:
         """Return of each job of the sequence its setup, when it begins after that, and when it is done."""

@@ -6,8 +6,7 @@ from torch import Tensor
 from ..errors import UsageError
 from .base import Instances, Problem
 from .candidates import Candidates
-from .permitted import neutral
-from .tensors import one_hot
+from .tensors import neutral, one_hot
 
 
 class Task:

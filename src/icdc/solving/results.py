@@ -1,7 +1,7 @@
 """What a search found, and the checked results that become of it, whoever searched.
 
-Every solution is checked and costed once, exactly, and does without forbidden pairs where it can (`problems.repair`); a
-given start is kept where nothing better was found; what meets its bound is proven.
+Every solution is checked and costed once, exactly, and does without forbidden pairs where it can
+(`problems.forbidden`); a given start is kept where nothing better was found; what meets its bound is proven.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..problems.base import Arrays, Problem
-from ..problems.repair import without_forbidden
+from ..problems.forbidden import without_forbidden
 from .first import first_choice
 from .request import Improvement, Request
 from .verify import Verdict, contradicts, judge, meets, verdicts

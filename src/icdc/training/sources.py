@@ -18,7 +18,6 @@ from ..errors import InputError
 from ..io.dataset import read_dataset
 from ..kernels import Noise
 from ..problems.base import Problem, Size
-from ..problems.families import get_family
 from ..problems.mixing import mix, mix_on_device
 from ..problems.registry import problem_path
 from ..problems.tensors import to_tensors
@@ -105,7 +104,7 @@ class Generated(Source):
 
     @property
     def forbids(self) -> bool:
-        return any(get_family(self.problem, name).forbids for name in self.families)
+        return any(self.problem.family(name).forbids for name in self.families)
 
     def _on_device(self, noise: Noise) -> dict[str, Tensor] | None:
         if not self.families:

@@ -6,18 +6,14 @@ and `kernels.tour_prices`): what a choice gives away beyond the best priced one 
 in a balanced solution. Forbidden pairs are infinitely far from being chosen, and so at the limits of all channels.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
-from ..later import kernels, torch
+from .. import kernels
 from .candidates import Candidates, best_candidates
-from .permitted import neutral, permitted_mean, permitted_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
+from .tensors import neutral, permitted_mean, permitted_pairs
 
 SCHEDULE_CHANNELS = 8
 TOUR_CHANNELS = 8

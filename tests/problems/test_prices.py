@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from torch import Tensor
 
 from icdc.problems.families import sample_family
-from icdc.problems.priced import (
+from icdc.problems.prices import (
     FARTHEST,
     SCHEDULE_CHANNELS,
     TOUR_CHANNELS,
