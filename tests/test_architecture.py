@@ -205,6 +205,18 @@ def test_importing_the_package_is_light() -> None:
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, module
 
 
+@pytest.mark.parametrize("words", ["pmsp20x4.csv", "flow_shop.csv --problem flow-shop", "setups.csv --problem setups"])
+def test_a_small_instance_is_solved_without_torch(words: str) -> None:
+    """Reading, checking, bounding and proving need only NumPy and SciPy: answers begin a second earlier."""
+    file, *options = words.split()
+    command = ["solve", str(PACKAGE.parent.parent / "examples" / file), *options]
+    code = (
+        f"import sys; from icdc.cli import run; code = run({command}); sys.exit(code or ('torch' in sys.modules) * 99)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+
+
 def test_every_name_in_the_map_of_equations_exists() -> None:
     """docs/method.md points to functions and files that are there."""
     text = (PACKAGE.parent.parent / "docs" / "method.md").read_text()

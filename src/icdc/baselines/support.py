@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingExtraError
-from ..later import kernels, torch
 from ..problems.base import Problem, Structure
 from ..solving.solver import Improvement, Request, Solver
 
@@ -61,14 +60,22 @@ def instance_keys(matrices: NDArray[np.generic], seed: int) -> Tensor:
 
     An instance so gets the same random numbers in any batch and in any chunk.
     """
+    import torch
+
+    from ..kernels import fold, root_key
+
     content = [zlib.crc32(np.ascontiguousarray(matrix, dtype=np.float64).tobytes()) for matrix in matrices]
-    return kernels.fold(kernels.root_key(seed), torch.tensor(content, dtype=torch.int64))
+    return fold(root_key(seed), torch.tensor(content, dtype=torch.int64))
 
 
 def sample_noise(keys: Tensor, begin: int, end: int) -> Noise:
     """Return the noise of samples begin … end − 1 of every key (count,), item-major: the same in whatever parts."""
+    import torch
+
+    from ..kernels import Noise, fold
+
     number = torch.arange(begin, end, device=keys.device)
-    return kernels.Noise(kernels.fold(kernels.fold(keys, 1)[:, None], number[None, :]).flatten())
+    return Noise(fold(fold(keys, 1)[:, None], number[None, :]).flatten())
 
 
 class Incumbents:

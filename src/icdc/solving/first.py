@@ -3,9 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..later import torch
 from ..problems.base import Arrays, Problem
-from ..problems.tensors import to_tensors
 
 
 def first_choice(problem: Problem, arrays: Arrays) -> NDArray[np.int64]:
@@ -20,6 +18,10 @@ def first_choice(problem: Problem, arrays: Arrays) -> NDArray[np.int64]:
         return np.asarray(np.asarray(costs).argmin(2), dtype=np.int64)
     if costs is not None and problem.structure == "tour":
         return _nearest_neighbours(np.asarray(costs))
+    import torch
+
+    from ..problems.tensors import to_tensors
+
     rows, columns = problem.shape(problem.size(arrays))
     count = len(next(iter(arrays.values())))
     scores = torch.zeros(count, rows, columns)

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..later import torch
 from ..problems.base import Arrays, Instance, Problem, Structure
 from ..problems.conditions import objective, violation
 from ..problems.forbidden import forbidden_pair, highest_cost
 from ..problems.restating import restate
-from ..problems.tensors import to_tensors
 
 _SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
@@ -122,6 +120,10 @@ def judge(problem: Problem, arrays: Arrays, choice: NDArray[np.int64]) -> tuple[
     costs = None if problem.structure is None else problem.cost_matrix(arrays)
     if problem.structure is not None and costs is not None:
         return judge_by_matrix(problem.structure, costs, choice)
+    import torch
+
+    from ..problems.tensors import to_tensors
+
     instances = to_tensors(arrays)
     chosen = torch.from_numpy(np.ascontiguousarray(choice, dtype=np.int64))[:, None]
     feasible = problem.feasible(instances, chosen)[:, 0].numpy()
