@@ -46,7 +46,7 @@ def test_the_image_is_small_and_unprivileged() -> None:
     assert "TORCH_INDEX:+--index-url" in DOCKERFILE, "an index of builds without CUDA can be given"
     assert "--no-cache-dir" in DOCKERFILE
     extras = re.findall(r"'\.\[([\w,]+)\]'", DOCKERFILE)
-    assert [set(one.split(",")) for one in extras] == [{"serve", "search", "excel"}], "what the page reads, no more"
+    assert [set(one.split(",")) for one in extras] == [{"serve", "excel"}], "what the page reads, no more"
 
 
 def test_the_services_of_the_compose_file_are_locked_down() -> None:

@@ -81,7 +81,7 @@ def test_mistakes_are_named(values: dict[str, Any], words: str) -> None:
         ({"memory": {"rounds": 0}}, "memory.rounds must be at least 1, got 0"),
         ({"cloning": {"batch": 0}}, "cloning.batch must be at least 1, got 0"),
         ({"sizes": [[0]]}, "sizes must name at least one size of positive numbers"),
-        ({"seed": -1}, "the seed must be at least 0, got -1"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(settings: dict[str, object], sentence: str) -> None:
