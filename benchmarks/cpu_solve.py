@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from icdc.io.datasets import standard_set
 from icdc.io.files import write_atomically
-from icdc.io.standard import standard_set
 
 CORES = 2
 COLUMNS = ("instance", "model", "samples", "seconds", "cpu_seconds", "peak_mib", "gap")

@@ -20,7 +20,7 @@ from icdc import __version__
 from icdc.solving import DiffusionSolver
 
 try:
-    from icdc.io.standard import STANDARD_SETS, standard_set
+    from icdc.io.datasets import STANDARD_SETS, standard_set
 except ImportError:  # where it was before the packages were arranged anew
     from icdc.data.standard import STANDARD_SETS, standard_set  # type: ignore[no-redef]
 

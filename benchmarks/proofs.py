@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from experiments.markdown import table
 from icdc.errors import IcdcError
-from icdc.io.standard import standard_instances
+from icdc.io.datasets import standard_instances
 from icdc.search.effort import Effort
 from icdc.search.schedule_mip import restricted_mip
 from icdc.search.schedule_prices import most_jobs

@@ -23,8 +23,7 @@ import numpy as np
 
 from benchmarks.pinned import PinnedWorkers
 from icdc.errors import IcdcError, UsageError
-from icdc.io.dataset import Dataset
-from icdc.io.standard import FAMILY_SETS, Provenance, provenance, standard_set, write_references
+from icdc.io.datasets import FAMILY_SETS, Dataset, Provenance, provenance, standard_set, write_references
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge, meets

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.pinned import PinnedWorkers
-from icdc.io.standard import STANDARD_SETS, standard_instances
+from icdc.io.datasets import STANDARD_SETS, standard_instances
 from icdc.problems.families import sample_family
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver

@@ -19,8 +19,8 @@ from scipy.stats import t as student
 from benchmarks.runs import Run, read_rows, run_all
 from experiments.markdown import between_marks, percent, table
 from icdc.errors import IcdcError, UsageError
+from icdc.io.datasets import shipped_references
 from icdc.io.files import write_atomically
-from icdc.io.standard import shipped_references
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (1.0, 10.0)

@@ -19,9 +19,8 @@ from typing import Any
 
 import torch
 
-from icdc.io.dataset import Dataset
+from icdc.io.datasets import Dataset, standard_set
 from icdc.io.files import write_atomically
-from icdc.io.standard import standard_set
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Results
 from icdc.solving.verify import judge

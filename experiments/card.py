@@ -18,8 +18,7 @@ from typing import Any
 from experiments.methods import ANSWERS
 from experiments.table import options_as_text, options_of
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
-from icdc.io.dataset import Dataset, read_dataset
-from icdc.io.standard import STANDARD_SETS, standard_set
+from icdc.io.datasets import STANDARD_SETS, Dataset, read_dataset, standard_set
 from icdc.models.diffusion import Model, load
 from icdc.solving.registry import make_solver
 

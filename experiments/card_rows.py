@@ -16,8 +16,8 @@ from typing import Any
 from experiments.table import Measured, options_as_text, options_of, read_table, write_table
 from experiments.targets import TARGETS
 from icdc.evaluation.evaluate import Summary
+from icdc.io.datasets import standard_set
 from icdc.io.files import write_atomically
-from icdc.io.standard import standard_set
 from icdc.models.base import digest_of
 from icdc.models.catalogue import available, card_of, path_of
 

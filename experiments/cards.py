@@ -30,7 +30,7 @@ import numpy as np
 
 from icdc.evaluation.evaluate import evaluate, gap_interval, run_of
 from icdc.evaluation.outcomes import OutcomeFile
-from icdc.io.dataset import Dataset
+from icdc.io.datasets import Dataset
 from icdc.io.files import write_atomically
 from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import models_folder, path_of, write_card, write_index

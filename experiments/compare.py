@@ -12,7 +12,7 @@ from experiments.methods import METHODS, Family
 from experiments.table import Measured, Row
 from icdc.evaluation.evaluate import Summary
 from icdc.evaluation.published import symmetric_gap
-from icdc.io.standard import standard_set
+from icdc.io.datasets import standard_set
 
 Verdict = Literal["better", "equal", "worse"]
 

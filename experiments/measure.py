@@ -11,8 +11,7 @@ from experiments.table import Measured, Row, options_as_text, options_of
 from icdc.errors import IcdcError
 from icdc.evaluation.evaluate import evaluate, run_of, summarise
 from icdc.evaluation.outcomes import OutcomeFile
-from icdc.io.dataset import Dataset
-from icdc.io.standard import STANDARD_SETS, standard_set
+from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
 from icdc.models.base import digest_of
 from icdc.models.catalogue import advised, available, card_of, path_of
 from icdc.solving.registry import make_solver

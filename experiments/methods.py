@@ -6,7 +6,7 @@ from enum import Enum
 
 from experiments.table import Answer, Row
 from icdc.evaluation.published import published
-from icdc.io.standard import STANDARD_SETS
+from icdc.io.datasets import STANDARD_SETS
 
 
 class Family(Enum):

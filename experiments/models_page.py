@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.markdown import percent, table
-from icdc.io.standard import STANDARD_SETS
+from icdc.io.datasets import STANDARD_SETS
 from icdc.models.catalogue import models_folder
 from icdc.problems.registry import get_problem
 

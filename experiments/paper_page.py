@@ -11,8 +11,8 @@ from experiments.table import read_table
 from experiments.variants import BASELINES, PAPER
 from icdc.errors import InputError
 from icdc.evaluation.published import plain_gap, published
+from icdc.io.datasets import STANDARD_SETS
 from icdc.io.files import write_atomically
-from icdc.io.standard import STANDARD_SETS
 
 FILES = {
     "cause": "paper-cause",

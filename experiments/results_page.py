@@ -16,7 +16,7 @@ from experiments.table import Measured, options_of, read_table
 from experiments.targets import TARGETS
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.evaluation.published import plain_gap, published, published_generalisation
-from icdc.io.standard import STANDARD_SETS
+from icdc.io.datasets import STANDARD_SETS
 from icdc.training import TrainingConfig, load_config, presets
 
 TEMPLATE = Path(__file__).with_name("results_template.md")

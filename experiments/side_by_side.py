@@ -32,8 +32,7 @@ from experiments.training_curve import gap
 from experiments.variants import GROUPS, Variant
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.errors import IcdcError, UsageError
-from icdc.io.dataset import Dataset, SeededSample
-from icdc.io.standard import STANDARD_SETS, standard_set
+from icdc.io.datasets import STANDARD_SETS, Dataset, SeededSample, standard_set
 from icdc.problems.registry import get_problem
 from icdc.solving.diffusion import DiffusionSolver
 from icdc.solving.registry import make_solver

@@ -8,7 +8,7 @@ from experiments.methods import BASE_SIZE, PAPER_SAMPLING, SHIPPED, classical, d
 from experiments.table import Row, options_as_text, options_of
 from experiments.variants import BASELINES
 from icdc.evaluation.published import published_cost, published_generalisation
-from icdc.io.standard import STANDARD_SETS
+from icdc.io.datasets import STANDARD_SETS
 from icdc.models.catalogue import GONE, available
 
 PMSP_SETS = ("pmsp-20x3", "pmsp-20x4", "pmsp-20x5", "pmsp-50x3", "pmsp-50x4", "pmsp-50x5")

@@ -35,9 +35,8 @@ from experiments.ways import STEPS, TO_A_LOCAL_OPTIMUM
 from icdc.diffusion.sampler import MOST_DECODES, SamplingOptions
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.evaluation.outcomes import OutcomeFile
-from icdc.io.dataset import Dataset
+from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
 from icdc.io.files import write_atomically
-from icdc.io.standard import STANDARD_SETS, standard_set
 from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import path_of
 from icdc.models.diffusion import Model, load

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 
 from icdc.errors import UsageError
-from icdc.io.standard import standard_set
+from icdc.io.datasets import standard_set
 from icdc.problems.base import Arrays, Problem
 from icdc.problems.registry import get_problem
 from icdc.search.schedule_tables import load_tables, read_schedule

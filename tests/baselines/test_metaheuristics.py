@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from icdc.errors import UsageError
-from icdc.io.standard import standard_set
+from icdc.io.datasets import standard_set
 from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 

@@ -68,7 +68,7 @@ def test_cplex_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_looking_around_imports_no_optional_package() -> None:
     program = (
-        "import sys, icdc.solving.registry as s, icdc.evaluation.evaluate, icdc.evaluation.report, icdc.io.standard\n"
+        "import sys, icdc.solving.registry as s, icdc.evaluation.evaluate, icdc.evaluation.report, icdc.io.datasets\n"
         "[s.options_of(name) for name in s.SOLVERS if name not in ('icdc', 'network')]\n"
         "s.make_solver('cpsat'); s.make_solver('lkh'); s.make_solver('pyvrp')\n"
         "print([m for m in ('ortools', 'pyvrp', 'elkai', 'cplex') if m in sys.modules])"

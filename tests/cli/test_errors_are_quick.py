@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from icdc.io import pictures, solutions
+from icdc.io import solutions
 
 CHECK = """
 import contextlib, io, json, sys
@@ -84,7 +84,7 @@ def test_a_mistake_is_a_sentence_without_torch(
 def test_the_endings_are_those_that_are_written() -> None:
     solve = importlib.import_module("icdc.cli.solve")
     assert solve.ENDINGS == solutions.ENDINGS
-    assert solve.IMAGES == pictures.IMAGES
+    assert solve.IMAGES == solutions.IMAGES
 
 
 def test_completion_can_be_installed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.io.dataset import fingerprint, read_dataset
+from icdc.io.datasets import fingerprint, read_dataset
 from icdc.models.catalogue import card_of
 from icdc.problems.registry import get_problem
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.io.dataset import read_dataset
+from icdc.io.datasets import read_dataset
 from icdc.problems.families import sample_family
 from icdc.problems.registry import get_problem
 

@@ -17,8 +17,7 @@ from icdc.evaluation.kinds import default_rows, kind_of
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.evaluation.published import published
 from icdc.evaluation.report import as_csv, as_json_lines, as_markdown, as_text, plot_gap_against_time
-from icdc.io.dataset import Dataset, write_dataset
-from icdc.io.standard import standard_set
+from icdc.io.datasets import Dataset, standard_set, write_dataset
 from icdc.problems.base import Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.solving.registry import SOLVERS, make_solver

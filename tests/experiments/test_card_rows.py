@@ -8,7 +8,7 @@ import pytest
 from experiments import card_rows
 from experiments.table import Measured, Row, read_table, write_table
 from icdc.evaluation.evaluate import Summary
-from icdc.io.standard import standard_set
+from icdc.io.datasets import standard_set
 
 FIGURES: dict[str, Any] = {
     "cost": 5.0, "gap": 1.0, "gap_low": 0.5, "gap_high": 1.5, "symmetric_gap": 0.9, "optimal": 40.0, "feasible": 100.0,

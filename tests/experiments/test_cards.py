@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import cards
-from icdc.io.dataset import Dataset
+from icdc.io.datasets import Dataset
 from icdc.models.base import digest_of
 from icdc.models.catalogue import card_of
 from icdc.problems.navigation import Navigation

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from icdc.cli import run as icdc
-from icdc.io.dataset import Dataset, write_dataset
-from icdc.io.standard import standard_set
+from icdc.io.datasets import Dataset, standard_set, write_dataset
 from icdc.models.catalogue import card_of
 
 TINY = {

@@ -15,9 +15,8 @@ from benchmarks.references import Attempt, Known, Outcome, efforts, opened
 from benchmarks.runs import Run, append_rows, read_rows, run_all, watched
 from experiments.markdown import between_marks
 from icdc.errors import UsageError
-from icdc.io import standard, standard_sets
-from icdc.io.dataset import SeededSample, fingerprint
-from icdc.io.standard import FAMILY_SETS, STANDARD_SETS, StandardSet, write_references
+from icdc.io import datasets
+from icdc.io.datasets import FAMILY_SETS, STANDARD_SETS, SeededSample, StandardSet, fingerprint, write_references
 from icdc.problems.forbidden import why_impossible
 from icdc.problems.registry import get_problem
 from icdc.solving.solver import Found, Request, Solver
@@ -31,7 +30,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, (problem, size, family) in TINY.items():
         sample = SeededSample(size, 3, 1, family)
         spec = StandardSet(problem, size, 3, 1, fingerprint(sample.draw(get_problem(problem))), family)
-        for sets in (standard_sets.STANDARD_SETS, standard_sets.FAMILY_SETS):
+        for sets in (datasets.STANDARD_SETS, datasets.FAMILY_SETS):
             monkeypatch.setitem(sets, name, spec)
 
 
@@ -106,7 +105,7 @@ def test_a_folder_and_the_package_are_read_the_better_of_the_two(
         for instance, choice in enumerate(choices):
             made.take(attempt(instance, solver), Outcome(choice, -np.inf, instance == 2))
         write_references(made.dataset, place, made.how)
-    monkeypatch.setattr(standard.resources, "files", lambda package: tmp_path / "package")
+    monkeypatch.setattr(datasets.resources, "files", lambda package: tmp_path / "package")
     with pytest.raises(SystemExit, match="below the proven optimum"):  # the package claims a proof of a poor one
         opened("tiny-pmsp", folder)
     (shipped / "tiny-pmsp.npz").unlink()

@@ -10,7 +10,7 @@ from experiments import packing, side_by_side
 from experiments.side_by_side import choose, main, solved
 from experiments.variants import GROUPS
 from icdc.errors import InputError, UsageError
-from icdc.io.standard import STANDARD_SETS
+from icdc.io.datasets import STANDARD_SETS
 from icdc.training import load_config
 
 TINY = (

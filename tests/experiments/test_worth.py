@@ -9,7 +9,7 @@ import pytest
 
 from experiments import worth
 from icdc.errors import UsageError
-from icdc.io.standard import STANDARD_SETS, standard_set
+from icdc.io.datasets import STANDARD_SETS, standard_set
 from icdc.problems.atsp import Atsp
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.tensors import to_tensors

@@ -1,21 +1,23 @@
-"""Solutions in and out: every form that is written is read back, wrong ones are refused clearly."""
+"""Solutions, their pictures, fixed pairs and busy machines: what is written is read, and what is wrong is said."""
 
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from PIL import Image
 
-from icdc.errors import InputError, UsageError
-from icdc.io import choice_of, read_solution, write_solution
-from icdc.io.wishes import read_pairs
-from icdc.problems.atsp import Atsp
-from icdc.problems.base import Instance, Names, Problem
-from icdc.problems.pmsp import Pmsp
+from icdc.errors import IcdcError, InputError, UsageError
+from icdc.io import Instance, choice_of, read_solution, save_animation, save_solution, write_solution
+from icdc.io.solutions import read_busy, read_pairs
+from icdc.plots import Frame
+from icdc.problems import Atsp, Navigation, Pmsp
+from icdc.problems.base import Names, Problem
 
 TOUR = Instance("t.atsp", Atsp(), {"distances": np.arange(16).reshape(4, 4)}, *(("a", "b", "c", "d"),) * 2)
 SHOP = Instance("p.csv", Pmsp(), {"durations": np.arange(9).reshape(3, 3)}, ("1", "2", "3"), ("x", "y", "z"))
@@ -250,3 +252,171 @@ def test_no_cell_of_a_table_is_a_formula(tmp_path: Path) -> None:
     assert dict(read_pairs(path)) == dict(zip(shop.row_labels(range(9)), shop.item_labels(choice), strict=True))
     write_solution(tmp_path / "s.txt", shop, choice)
     assert read_solution(tmp_path / "s.txt", shop).tolist() == choice.tolist()
+
+
+RNG = np.random.default_rng(0)
+DURATIONS = RNG.integers(2, 20, (12, 3))
+MACHINE_OF = RNG.integers(0, 3, 12)
+POINTS = RNG.random((9, 2))
+DISTANCES = np.hypot(*(POINTS[:, None] - POINTS[None]).transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_pictures_as_files(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"p.{ending}"
+    save_solution(path, Instance("p", Pmsp(), {"durations": DURATIONS}), MACHINE_OF)
+    first = path.read_bytes()
+    assert first[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_picture_shows_the_bound_and_no_date(tmp_path: Path) -> None:
+    instance = Instance("p", Pmsp(), {"durations": DURATIONS})
+    for name, bound in (("with.svg", 20.0), ("without.svg", None)):
+        save_solution(tmp_path / name, instance, MACHINE_OF, bound)
+    shown, plain = ((tmp_path / name).read_text() for name in ("with.svg", "without.svg"))
+    assert "<!-- makespan" in plain
+    assert ", bound 20 -->" in shown
+    assert ", bound" not in plain
+    assert "date>" not in shown
+
+
+def test_tours_as_files(tmp_path: Path) -> None:
+    choice = Atsp().choice(list(range(9)))
+    save_solution(tmp_path / "a.png", Instance("a", Atsp(), {"distances": DISTANCES}, coordinates=POINTS), choice)
+    drawn = Navigation().sample(1, (9,), RNG)
+    instance = Instance("n", Navigation(), {name: array[0] for name, array in drawn.items()})
+    save_solution(tmp_path / "n.png", instance, choice)
+    with Image.open(tmp_path / "a.png") as with_map, Image.open(tmp_path / "n.png") as without:
+        assert with_map.size == without.size == (1800, 840)
+
+
+def frames(count: int) -> list[Frame]:
+    return [Frame(t, RNG.random((9, 9)) < 0.1, RNG.random((9, 9)), 3.5) for t in range(count, 0, -1)]
+
+
+def test_animation_has_a_picture_for_each_step_and_the_solution(tmp_path: Path) -> None:
+    path = tmp_path / "a.gif"
+    save_animation(path, frames(4), order=range(9), final=np.eye(9), seconds=3.0)
+    with Image.open(path) as gif:
+        assert gif.n_frames == 5
+        assert gif.info["loop"] == 0
+        gif.seek(4)
+        assert gif.info["duration"] == 1500
+    with pytest.raises(UsageError, match="no step"):
+        save_animation(path, [])
+
+
+def written(folder: Path, content: str) -> Path:
+    path = folder / "asked.txt"
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "pairs"),
+    [
+        ("job,machine\npaint,M1\n", [("paint", "M1")]),
+        ("From;To\na b;c\n\n", [("a b", "c")]),
+        ("a\tb\nc\td", [("a", "b"), ("c", "d")]),
+        ("0 3\n2 1\n", [("0", "3"), ("2", "1")]),
+        ('"a, b",c\n', [("a, b", "c")]),
+        ("#1,#2\n", [("#1", "#2")]),  # names, no comment
+        ("job,M1\n", [("job", "M1")]),  # no header: the second word is none of one
+        ('{"a": "b", "c": 1}', [("a", "b"), ("c", 1)]),
+        ('[["a", 0], [1, "b"]]', [("a", 0), (1, "b")]),
+    ],
+)
+def test_pairs(tmp_path: Path, content: str, pairs: list[Any]) -> None:
+    assert read_pairs(written(tmp_path, content)) == pairs
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "the file is empty"),
+        ("job,machine\n", "there are no pairs in it"),
+        ("a,b\nc\n", "line 2 must have two cells, got 1"),
+        ("a,b,c\n", "line 1 must have two cells, got 3"),
+        ("a,\n", "line 1 has an empty cell"),
+        ('a,b\n"c,d\n', "line 2 cannot be read as a table"),
+        ("position,city\n0,a\n", "this is a whole solution; fixed steps are pairs"),
+        ('[["a"]]', "entry 1 is no pair of names or numbers"),
+        ('[["a", 1.5]]', "entry 1 is no pair"),
+        ('{"a": true}', "entry 1 is no pair"),
+        ("{}", "there are no pairs in it"),
+        ("[1, 2", "line 1: this is not JSON"),
+        ('{"a": 1, "a": 2}', "'a' occurs twice"),
+        ('{"a": 1}\n{"b": 1}', "there must be one object or one list in it, not 2"),
+    ],
+)
+def test_what_are_no_pairs(tmp_path: Path, content: str, sentence: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(InputError) as caught:
+        read_pairs(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "times"),
+    [
+        ("machine,until\nM1,5\nM2,2.5\n", {"M1": 5, "M2": 2.5}),
+        ("M1;5\n", {"M1": 5}),
+        ("5\n0\n2.5\n", [5, 0, 2.5]),
+        ("until\n5\n", [5]),
+        ('{"M1": 5, "M2": 0.5}', {"M1": 5, "M2": 0.5}),
+        ("[5, 0]", [5, 0]),
+    ],
+)
+def test_times(tmp_path: Path, content: str, times: Any) -> None:
+    assert read_busy(written(tmp_path, content)) == times
+
+
+def test_a_decimal_comma(tmp_path: Path) -> None:
+    assert read_busy(written(tmp_path, "M1;2,5\n"), ",") == {"M1": 2.5}
+    assert read_busy(written(tmp_path, "machine;until\nM1;2,5\nM2;1.234,5\n")) == {"M1": 2.5, "M2": 1234.5}
+    assert read_busy(written(tmp_path, "M1;2.5\nM2;3\n")) == {"M1": 2.5, "M2": 3}
+    with pytest.raises(UsageError, match=r"line 2: .1,234. may be 1\.234 or 1234"):
+        read_busy(written(tmp_path, "machine;until\nM1;1,234\n"))
+    assert read_busy(written(tmp_path, "machine;until\nM1;1,234\n"), ".") == {"M1": 1234}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (" \n", "the file is empty"),
+        ("machine,until\n", "there are no times in it"),
+        ("M1,5,6\n", "line 1 must have a machine and a time"),
+        ("M1,5\n6\n", "line 2 must have a machine and a time"),
+        ("6\nM1,5\n", "line 2 must have a machine and a time"),
+        ("M1,soon\n", "line 1: "),
+        ("M1,5\nM1,6\n", "line 2 names 'M1' again"),
+        ('{"M1": "5"}', "entry 1 is not a time"),
+        ("[true]", "entry 1 is not a time"),
+        ("[]", "there are no times in it"),
+    ],
+)
+def test_what_are_no_times(tmp_path: Path, content: str, sentence: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(InputError) as caught:
+        read_busy(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert sentence in str(caught.value)
+
+
+_PIECES = st.sampled_from([*'a,;\t \n"[]{}:0#', "M1", "-1", "1e999", "null"])
+
+
+@given(st.lists(_PIECES, max_size=30).map("".join) | st.text(max_size=30))
+def test_junk_is_refused_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, content: str) -> None:
+    """Whatever a file holds, it is read, or refused by a sentence that names it."""
+    path = tmp_path_factory.mktemp("junk") / "asked.txt"
+    path.write_bytes(content.encode("utf-8", "surrogatepass"))
+    for reader in (read_pairs, read_busy):
+        said = None
+        try:
+            found = reader(path)
+        except IcdcError as error:
+            found, said = None, str(error)
+        assert found or str(said).startswith(f"{path}: ")

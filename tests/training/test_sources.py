@@ -11,7 +11,7 @@ import torch
 import icdc
 from icdc.baselines.random import RandomSolver
 from icdc.errors import InputError, UsageError
-from icdc.io.dataset import Dataset, write_dataset
+from icdc.io.datasets import Dataset, write_dataset
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp

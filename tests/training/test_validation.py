@@ -8,7 +8,7 @@ import pytest
 
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.errors import InputError
-from icdc.io.standard import STANDARD_SETS
+from icdc.io.datasets import STANDARD_SETS
 from icdc.models.base import own_random_numbers
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig

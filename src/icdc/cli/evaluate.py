@@ -14,7 +14,7 @@ from .progress import progress
 if TYPE_CHECKING:
     from ..evaluation.evaluate import Summary
     from ..evaluation.outcomes import OutcomeFile
-    from ..io.dataset import Dataset
+    from ..io.datasets import Dataset
     from ..solving import Solver
 
 _CHUNK = 250
@@ -80,8 +80,8 @@ def evaluate(
     from ..evaluation import report as reporting
     from ..evaluation.kinds import default_rows
     from ..evaluation.outcomes import OutcomeFile
+    from ..io.datasets import open_dataset
     from ..io.files import write_atomically
-    from ..io.standard import open_dataset
     from ..solving.registry import make_solver
 
     if not solver:

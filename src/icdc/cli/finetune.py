@@ -63,7 +63,7 @@ def finetune(
         if not Path(file).exists() and Path(file).suffix:
             raise InputError(f"{file}: no such file")
 
-    from ..io.dataset import fingerprint
+    from ..io.datasets import fingerprint
     from ..models.diffusion import load
     from ..training.finetuning import finetune as run
 

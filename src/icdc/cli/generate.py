@@ -12,7 +12,7 @@ from .parameters import Given, find_problem, read_size, takes
 from .progress import progress
 
 if TYPE_CHECKING:
-    from ..io.dataset import Dataset, SeededSample
+    from ..io.datasets import Dataset, SeededSample
 
 
 NUMBERS = 3
@@ -51,7 +51,7 @@ def generate(
     seed, time_limit = given["seed"], given["time_limit"]
 
     from ..evaluation.references import write_referenced
-    from ..io.dataset import write_dataset
+    from ..io.datasets import write_dataset
     from ..solving.registry import make_solver
 
     dataset, sample = _drawn(problem, size, count, seed, family)
@@ -92,8 +92,7 @@ def _check_memory(shape: tuple[int, int], count: int) -> None:
 
 def _drawn(name: str, size: str | None, count: int, seed: int, family: str | None) -> tuple["Dataset", "SeededSample"]:
     """Return the standard set of that name, or fresh instances of that problem, and what they are drawn from."""
-    from ..io.dataset import Dataset, SeededSample
-    from ..io.standard import STANDARD_SETS, standard_set
+    from ..io.datasets import STANDARD_SETS, Dataset, SeededSample, standard_set
 
     if name in STANDARD_SETS:
         if size is not None:

@@ -89,7 +89,7 @@ def files_of(given: Given) -> list[str]:
 
 def wanted_conditions(given: Given) -> "Wishes":
     """Return what solutions have to keep to, by files too."""
-    from ..io.wishes import read_busy, read_pairs
+    from ..io.solutions import read_busy, read_pairs
     from ..problems.conditions import Wishes
 
     wanted = {name: given[name] for name in ("fixed", "busy", "open", "first", "last", "stay")}

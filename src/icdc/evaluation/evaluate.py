@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..io.dataset import Dataset, fingerprint
+from ..io.datasets import Dataset, fingerprint
 from ..problems.forbidden import uses_forbidden
 from ..solving.solver import Solver
 from .outcomes import Outcome, OutcomeFile

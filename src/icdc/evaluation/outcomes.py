@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, UsageError
-from ..io.appending import LockedFile
+from ..io.files import LockedFile
 
 
 @dataclass(frozen=True)

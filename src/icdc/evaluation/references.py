@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InfeasibleError, InputError
-from ..io.appending import LockedFile
-from ..io.dataset import Dataset, SeededSample, fingerprint, reference_entries, write_arrays, write_dataset
+from ..io.datasets import Dataset, SeededSample, fingerprint, reference_entries, write_arrays, write_dataset
+from ..io.files import LockedFile
 from ..problems.forbidden import uses_forbidden
 from ..solving.solver import Solver
 

@@ -3,10 +3,9 @@
 from ..problems.base import Instance
 from .files import write_atomically
 from .frames import instances_from
-from .instances import instances_of, read_instances
-from .pictures import save_animation, save_solution
-from .reading import ReadOptions
-from .solutions import choice_of, read_solution, write_solution
+from .raw import ReadOptions
+from .read import instances_of, read_instances
+from .solutions import choice_of, read_solution, save_animation, save_solution, write_solution
 
 __all__ = [
     "Instance",

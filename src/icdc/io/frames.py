@@ -12,13 +12,12 @@ from ..errors import InputError, UsageError
 from ..problems.arrays import LARGEST_INTEGER
 from ..problems.base import Instance, Problem
 from .grid import Grid, cell_of
-from .instances import instance_of, read_instances
 from .json import raw_from_mapping
 from .matrix import raw_from_grid
 from .numbers import Number, Plain, Style, read_number
 from .points import raw_from_points
-from .raw import BARE, RawInstance
-from .reading import DEFAULTS, ReadOptions
+from .raw import BARE, DEFAULTS, RawInstance, ReadOptions
+from .read import instance_of, read_instances
 
 
 def instances_from(value: Any, problem: Problem | None, name: str, options: ReadOptions = DEFAULTS) -> list[Instance]:

@@ -24,8 +24,7 @@ from .grid import Grid, cell_of
 from .matrix import raw_from_grid
 from .numbers import Number, is_word, shorten, too_large
 from .points import raw_from_points
-from .raw import BARE, RawInstance, reject_duplicates, tidy, to_array
-from .reading import DEFAULTS, ReadOptions
+from .raw import BARE, DEFAULTS, RawInstance, ReadOptions, reject_duplicates, tidy, to_array
 
 LARGEST_DOCUMENT = 2**26
 """Characters of the largest JSON that is read: its parts take many times as much memory."""

@@ -14,7 +14,7 @@ from ..options import mention
 from ..problems.registry import BUILT_IN
 from .grid import Grid
 from .numbers import are_names, is_forbidden, is_number, is_word, shorten
-from .reading import ReadOptions
+from .raw import ReadOptions
 
 _NUMBERING = frozenset(["id", "no", "nr", "num", "number", "index", "idx", "key", "code", "uid", "#", "№"])
 _NUMBERING |= {"nummer", "numéro", "número", "numero", "kennung"}

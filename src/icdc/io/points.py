@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..problems.base import Names
 from .numbers import shorten
-from .raw import RawInstance
-from .reading import Metric
+from .raw import Metric, RawInstance
 
 EARTH = 6371.0088
 """Mean radius of the earth in kilometres."""

@@ -13,27 +13,36 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
 from ..problems.base import Instance, Names
-from ..problems.registry import BUILT_IN
+from ..problems.registry import BUILT_IN, SHIPPED
 from .files import decode_text, read_bytes, write_atomically
 from .json import parse_json
-from .numbers import shorten
+from .numbers import Number, read_number, shorten, style_of
 from .raw import tidy
 from .tsplib import format_tour, looks_like_tsplib, parse_tsplib
 
+if TYPE_CHECKING:
+    from ..plots import Frame
+
 ENDINGS = (".tour", ".csv", ".json", ".txt")
+IMAGES = (".png", ".svg", ".pdf")
 _MARKS = ("\t", ";", ",")
 """What may separate the cells of a line."""
 _NUMBERED, _NAMED = "# numbers from 0", "# names"
 """First lines of a list that say what its items are, where names are numbers, too."""
 _FORMULA = re.compile(r"'*[=+\-@\t\r＝＋－＠]")
 """How cells begin that a spreadsheet takes for formulas, behind apostrophes or not."""
+
+_WORDS = {"from", "to", "next", "before", "after", "successor", "row", "column"}
+_WORDS |= {word for cls in SHIPPED.values() for word in (cls.row_words[0], cls.column_words[0])}
+"""Words of which a header of fixed pairs is made."""
+_TIMES = {"until", "busy", "busy until", "time", "free", "free from", "available"}
 
 
 def read_solution(source: str | Path, instance: Instance) -> NDArray[np.int64]:
@@ -312,3 +321,163 @@ def _neither(cell: str, names: Names | None) -> str:
     return f"{shorten(cell)} is neither a number nor a name of this instance" + (
         "" if like is None else f"; {shorten(like)} is one"
     )
+
+
+def save_solution(path: str | Path, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> None:
+    """Draw a solution as its problem does (`Problem.draw_solution`) and write the picture.
+
+    Tours are drawn on their map beside the matrix in the tour's order, schedules as a Gantt chart, anything
+    else as frames on its matrix unless it has a picture of its own.
+
+    Parameters
+    ----------
+    path : the file, with one of the endings `IMAGES`.
+    instance : what is solved.
+    choice : (rows,), the column of each row.
+    bound : a proven lower bound on the cost, where one is known.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    buffer = io.BytesIO()
+    # a date inside the file would make two equal pictures differ
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
+    figure = instance.problem.draw_solution(instance, choice, bound)
+    figure.savefig(buffer, format=ending[1:], dpi=150, metadata=metadata)
+    write_atomically(path, buffer.getvalue())
+
+
+def save_animation(
+    path: str | Path,
+    frames: "Sequence[Frame]",
+    *,
+    order: Sequence[int] | NDArray[np.int64] | None = None,
+    final: NDArray[Any] | None = None,
+    seconds: float = 6.0,
+) -> None:
+    """Write the moments of a trajectory as a GIF; the parameters are those of `icdc.plots.animate`."""
+    from ..plots import animate
+
+    if not frames:
+        raise UsageError(f"{path}: there is no step to animate")
+    write_atomically(path, animate(frames, order=order, final=final, seconds=seconds))
+
+
+def read_pairs(source: str | Path) -> list[tuple[str | int, str | int]]:
+    """Return the pairs of a file: a table of two columns, with or without a header, or JSON, an object or a list.
+
+    Raises
+    ------
+    InputError
+        If a line is no pair; the sentence names the file and the line.
+    """
+    name, text = _condition_text(source)
+    if text.lstrip()[:1] in ("[", "{"):
+        return _pairs_of_json(text, name)
+    pairs: list[tuple[str | int, str | int]] = []
+    for number, cells in _condition_rows(text, name):
+        if len(cells) != 2:
+            raise InputError(f"{name}: line {number} must have two cells, got {len(cells)}")
+        if not pairs and number == 1 and {cell.lower() for cell in cells} <= _WORDS:
+            continue
+        if not pairs and number == 1 and cells[0].lower() == "position":
+            raise InputError(f"{name}: this is a whole solution; fixed steps are pairs, an item and the one after it")
+        if "" in cells:
+            raise InputError(f"{name}: line {number} has an empty cell")
+        pairs.append((unguarded(cells[0]), unguarded(cells[1])))
+    if not pairs:
+        raise InputError(f"{name}: there are no pairs in it")
+    return pairs
+
+
+def read_busy(source: str | Path, decimal: str | None = None) -> dict[str | int, Number] | list[Number]:
+    """Return until when machines are busy: by name or number, or in their order where a file has only times.
+
+    A table has one column or two, `machine,until`; JSON is an object or a list of numbers.
+
+    decimal : the mark before fractions; by default it is found as in a table, and asked for where it is in doubt.
+    """
+    name, text = _condition_text(source)
+    if text.lstrip()[:1] in ("[", "{"):
+        return _times_of_json(text, name)
+    found: dict[str | int, Number] = {}
+    listed: list[Number] = []
+    rows = _condition_rows(text, name)
+    style = style_of(((cells[-1], f"{name}: line {number}") for number, cells in rows), _separator(text), decimal)
+    for number, cells in rows:
+        if len(cells) not in (1, 2) or (listed and len(cells) == 2) or (found and len(cells) == 1):
+            raise InputError(f"{name}: line {number} must have a machine and a time, as the others")
+        if number == 1 and cells[-1].lower() in _TIMES:
+            continue
+        try:
+            time = read_number(cells[-1], style)
+        except InputError as error:
+            raise InputError(f"{name}: line {number}: {error}") from None
+        if len(cells) == 1:
+            listed.append(time)
+        elif cells[0] in found:
+            raise InputError(f"{name}: line {number} names {shorten(cells[0])} again")
+        else:
+            found[cells[0]] = time
+    if not found and not listed:
+        raise InputError(f"{name}: there are no times in it")
+    return found or listed
+
+
+def _condition_text(source: str | Path) -> tuple[str, str]:
+    name = "stdin" if str(source) == "-" else str(source)
+    text = decode_text(read_bytes(source), name)
+    if not text.strip():
+        raise InputError(f"{name}: the file is empty")
+    return name, text
+
+
+def _condition_rows(text: str, name: str) -> list[tuple[int, list[str]]]:
+    """Return the lines that have anything in them, numbered from 1, as cells."""
+    separator = _separator(text)
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            cells = next(csv.reader([line.strip(" ")], delimiter=separator, skipinitialspace=True, strict=True))
+        except csv.Error as error:
+            raise InputError(f"{name}: line {number} cannot be read as a table ({visible(str(error))})") from None
+        found.append((number, [cell.strip() for cell in cells]))
+    return found
+
+
+def _separator(text: str) -> str:
+    """Return what stands between the cells of a line."""
+    return next((mark for mark in ("\t", ";", ",") if mark in text), " ")
+
+
+def _document(text: str, name: str) -> Any:
+    documents = parse_json(text, name)
+    if len(documents) != 1:
+        raise InputError(f"{name}: there must be one object or one list in it, not {len(documents)}")
+    return documents[0]
+
+
+def _pairs_of_json(text: str, name: str) -> list[tuple[str | int, str | int]]:
+    document = _document(text, name)
+    entries = [list(pair) for pair in document.items()] if isinstance(document, dict) else document
+    pairs: list[tuple[str | int, str | int]] = []
+    for place, entry in enumerate(entries, 1):
+        good = isinstance(entry, list) and len(entry) == 2
+        if not good or not all(isinstance(item, str | int) and not isinstance(item, bool) for item in entry):
+            raise InputError(f"{name}: entry {place} is no pair of names or numbers")
+        pairs.append((entry[0], entry[1]))
+    if not pairs:
+        raise InputError(f"{name}: there are no pairs in it")
+    return pairs
+
+
+def _times_of_json(text: str, name: str) -> dict[str | int, Number] | list[Number]:
+    document = _document(text, name)
+    values = list(document.values()) if isinstance(document, dict) else document
+    for place, value in enumerate(values, 1):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{name}: entry {place} is not a time")
+    if not values:
+        raise InputError(f"{name}: there are no times in it")
+    return dict(document) if isinstance(document, dict) else list(document)

@@ -17,8 +17,7 @@ from .grid import LARGEST_GRID, Grid
 from .layout import says_names
 from .matrix import raw_from_grid
 from .numbers import are_names, is_number, is_word
-from .raw import RawInstance
-from .reading import DEFAULTS, ReadOptions
+from .raw import DEFAULTS, RawInstance, ReadOptions
 
 _SEPARATORS = ("\t", ";", ",")
 _NAMED = re.compile(r"\s*sep=([\t;,|:^~&])\s*")

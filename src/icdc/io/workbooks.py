@@ -16,7 +16,7 @@ from ..errors import InputError, MissingExtraError, UsageError
 from ..options import mention
 from .grid import Grid, cell_of, column_letter
 from .numbers import Plain, shorten
-from .reading import ReadOptions
+from .raw import ReadOptions
 
 LARGEST_WORKBOOK = 2**28
 """Bytes of all entries of a workbook, unpacked."""

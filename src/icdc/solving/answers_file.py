@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..io.appending import LockedFile
+from ..io.files import LockedFile
 from ..io.solutions import choice_of
 from ..problems.base import Instance
 from ..problems.conditions import objective as objective_of

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InfeasibleError, InputError, UsageError
 from ..io.frames import instances_from
-from ..io.reading import DEFAULTS, ReadOptions
+from ..io.raw import DEFAULTS, ReadOptions
 from ..options import OPTIONS, check, check_all, check_kind, mention
 from ..problems.base import Instance, Number, Problem
 from ..problems.conditions import Item, Wishes, posed

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..io.dataset import fingerprint
+from ..io.datasets import fingerprint
 from ..io.files import write_atomically
 from ..models.base import own_random_numbers, pick_device
 from ..models.diffusion import Model

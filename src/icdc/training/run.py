@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DivergedError, InputError, UsageError
-from ..io.appending import LockedFile
+from ..io.files import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
 from ..problems.base import Problem, Size

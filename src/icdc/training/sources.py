@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
-from ..io.dataset import read_dataset
+from ..io.datasets import read_dataset
 from ..kernels import Noise
 from ..problems.base import Problem, Size
 from ..problems.mixing import mix, mix_on_device

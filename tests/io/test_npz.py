@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from icdc.errors import IcdcError, InputError
-from icdc.io import archives, files, read_instances, tables, workbooks
-from icdc.io.archives import load_arrays
-from icdc.io.dataset import read_dataset
+from icdc.io import files, read_instances, tables, workbooks
+from icdc.io import npz as npz_files
+from icdc.io.datasets import read_dataset
+from icdc.io.npz import load_arrays
 from tests.io.corpus import OK, npy, npz, xlsx
 
 
@@ -57,7 +58,7 @@ def test_every_kind_of_array_comes_back_writable() -> None:
 
 def test_a_small_archive_that_unpacks_to_much() -> None:
     """Kilobytes become gigabytes; the sizes are in the archive's own list."""
-    size = archives.LARGEST_ARRAYS
+    size = npz_files.LARGEST_ARRAYS
     content = bytearray(packed(durations=header((2**15, 2**14)) + bytes(2**20)))
     place = content.rindex(b"PK\x01\x02") + 24
     content[place : place + 4] = (2**32 - 2).to_bytes(4, "little")
@@ -65,7 +66,7 @@ def test_a_small_archive_that_unpacks_to_much() -> None:
 
 
 def test_many_arrays_that_are_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LARGEST_ARRAYS", 3 * len(npy(OK)))
+    monkeypatch.setattr(npz_files, "LARGEST_ARRAYS", 3 * len(npy(OK)))
     assert isinstance(load_arrays(npz(a=OK, b=OK), "a"), dict)
     assert "announces" in refused(npz(a=OK, b=OK, c=OK, d=OK))
 
@@ -109,7 +110,7 @@ def test_the_same_entry_twice() -> None:
 
 
 def test_too_many_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "_MEMBERS", 2)
+    monkeypatch.setattr(npz_files, "_MEMBERS", 2)
     assert "the archive has 3 entries, more than 2" in refused(npz(a=OK, b=OK, c=OK))
 
 

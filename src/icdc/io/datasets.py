@@ -1,27 +1,31 @@
-"""NumPy files: instances in `.npy` and `.npz`, and datasets, which are `.npz` with what is known about optima.
+"""Datasets: instances in `.npy` and `.npz` with what is known about their optima, and the standard sets.
 
-Nothing is ever unpickled. A dataset may leave its instances out and say from which seed they are drawn again.
+A dataset may leave its instances out and say from which seed they are drawn again. The standard sets (`sets.toml`) are
+drawn from seeds and checked by SHA-256; what ships of each is `references/NAME.npz`: the cost of the best known
+solution of every instance, whether it is proven optimal, and that solution, so that anyone can check the cost.
 """
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..problems.arrays import as_stored, is_numeric, too_large
 from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
 from ..problems.forbidden import batch_with_stand_ins, may_forbid, permitted_in
-from ..problems.registry import BUILT_IN, SHIPPED, problem_of_file, problem_path
-from .archives import load_arrays
+from ..problems.registry import BUILT_IN, SHIPPED, get_problem, problem_of_file, problem_path
 from .files import read_bytes, replacing
 from .json import FORBIDDEN
+from .npz import load_arrays
 from .raw import BARE, RawInstance
 
 # beside the problem's arrays, a dataset may hold these
@@ -321,3 +325,117 @@ def _smallest(array: NDArray[Any]) -> NDArray[Any]:
     if not array.size or not np.isfinite(array).all() or np.abs(array).max() > 2**53 or (array != np.rint(array)).any():
         return array
     return array.astype(np.promote_types(*map(np.min_scalar_type, (int(array.min()), int(array.max())))))
+
+
+@dataclass(frozen=True)
+class StandardSet:
+    """What defines a standard set, and the SHA-256 that its instances must have.
+
+    family : of the problem, where it is not its own draw.
+    """
+
+    problem: str
+    size: Size
+    count: int
+    seed: int
+    sha256: str
+    family: str | None = None
+
+    @property
+    def sample(self) -> SeededSample:
+        """What its instances are drawn from."""
+        return SeededSample(self.size, self.count, self.seed, self.family)
+
+
+def _sets(group: str) -> dict[str, StandardSet]:
+    entries = tomllib.loads((resources.files("icdc.io") / "sets.toml").read_text())[group]
+    return {name: StandardSet(**{**entry, "size": tuple(entry["size"])}) for name, entry in entries.items()}
+
+
+PAPER_SETS = _sets("paper")
+FAMILY_SETS = _sets("families")
+"""Larger and other instances than the paper's (`icdc.problems.families`); references are proven or the best known."""
+STANDARD_SETS = PAPER_SETS | FAMILY_SETS
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How the references of a set came about, an entry for every instance.
+
+    found_by : (count,) the solver that found the best known solution.
+    seconds : (count,) how long that run was allowed to take.
+    proven_by : (count,) the solver that proved it optimal; empty where nobody did.
+    """
+
+    found_by: NDArray[np.str_]
+    seconds: NDArray[np.float64]
+    proven_by: NDArray[np.str_]
+
+    def __getitem__(self, index: int) -> str:
+        """Say how the reference of one instance is known: "proven by branch", or "best known, search, 30 s"."""
+        if self.proven_by[index]:
+            return f"proven by {self.proven_by[index]}"
+        return f"best known, {self.found_by[index]}, {self.seconds[index]:g} s"
+
+
+def standard_instances(name: str) -> Arrays:
+    """Draw the instances of a standard set and check that they are the ones everybody has."""
+    if name not in STANDARD_SETS:
+        raise UsageError(f"unknown test set '{name}'; the standard ones are {', '.join(STANDARD_SETS)}")
+    spec = STANDARD_SETS[name]
+    arrays = spec.sample.draw(get_problem(spec.problem))
+    if fingerprint(arrays) != spec.sha256:
+        raise InputError(f"the instances of '{name}' drawn here differ from the standard ones (wrong SHA-256)")
+    return arrays
+
+
+def standard_set(name: str) -> Dataset:
+    """Return a standard test set with its shipped references."""
+    arrays = standard_instances(name)
+    problem = get_problem(STANDARD_SETS[name].problem)
+    known = shipped_references(name)
+    if not known:
+        return Dataset(problem, arrays, name=name)
+    reference, proven, choice = known["reference"], known["proven"], known["choice"]
+    return Dataset(problem, arrays, reference.astype(np.float64), proven.astype(bool), choice.astype(np.int64), name)
+
+
+def shipped_references(name: str) -> Arrays:
+    """Return what ships of a standard set: `reference` (count,), `proven` (count,), `choice` (count, rows) and more.
+
+    Empty where nothing does.
+    """
+    shipped = resources.files("icdc.io") / "references" / f"{name}.npz"
+    if not shipped.is_file():
+        return {}
+    with resources.as_file(shipped) as path, np.load(path, allow_pickle=False) as file:
+        return {entry: file[entry] for entry in file.files}
+
+
+def provenance(name: str) -> Provenance | None:
+    """Return how the references of a standard set came about; None where its file does not say."""
+    known = shipped_references(name)
+    if "found_by" not in known:
+        return None
+    return Provenance(known["found_by"], known["seconds"].astype(np.float64), known["proven_by"])
+
+
+def open_dataset(name: str | Path, problem: Problem | None = None) -> Dataset:
+    """Return a standard set by its name, or a dataset by its path (`problem`: as in `read_dataset`)."""
+    if str(name) in STANDARD_SETS:
+        return standard_set(str(name))
+    if not Path(name).exists():
+        raise InputError(f"there is no file '{name}', and the standard sets are {', '.join(STANDARD_SETS)}")
+    return read_dataset(name, problem)
+
+
+def write_references(dataset: Dataset, folder: str | Path, known: Provenance | None = None) -> Path:
+    """Write what ships of a standard set: cost, proof and solution of every instance, as small as can be."""
+    if fingerprint(dataset.arrays) != STANDARD_SETS[dataset.name].sha256:
+        raise InputError(f"'{dataset.name}' does not hold the standard instances of that name")
+    if dataset.reference is None or dataset.proven is None or dataset.choice is None:
+        raise InputError(f"'{dataset.name}' has no references with solutions")
+    path = Path(folder) / f"{dataset.name}.npz"
+    how = {} if known is None else vars(known)
+    write_arrays(path, {**reference_entries(dataset), **how})
+    return path

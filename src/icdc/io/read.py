@@ -14,15 +14,14 @@ from ..problems.base import Given, Instance, Names, Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.registry import BUILT_IN, problem_of_file, problems_of_matrix
 from ..problems.text import counted
-from .archives import members_of
-from .dataset import raw_from_numpy
+from .datasets import raw_from_numpy
 from .files import STDIN, decoded, read_bytes, unpacked
 from .json import FORBIDDEN, raw_from_json
 from .matrix import raw_from_grid
+from .npz import members_of
 from .numbers import HINT, shorten
 from .points import raw_from_points
-from .raw import BARE, RawInstance, turned
-from .reading import DEFAULTS, ReadOptions
+from .raw import BARE, DEFAULTS, RawInstance, ReadOptions, turned
 from .tables import raw_from_table
 from .tsplib import looks_like_tsplib, raw_from_tsplib
 from .workbooks import grid_from_workbook, is_workbook
