@@ -21,9 +21,10 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Arrays, FeatureSizes, Instance, Instances, Problem, Size
+from icdc.problems.base import Arrays, FeatureSizes, Instances, Problem, Size
 from icdc.problems.decoding import Starts
 from icdc.problems.features import Features
+from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, State

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from .errors import IcdcError, InfeasibleError, InputError, MissingExtraError, UsageError
 from .io import instances_from
-from .problems.base import Conditions, Instance, Number, Problem
+from .problems.base import Problem
 from .problems.conditions import Item
+from .problems.instance import Conditions, Instance, Number
 from .problems.registry import get_problem, problem_path
 from .solving.answer import Answer
 from .solving.verify import Verdict

@@ -5,7 +5,7 @@ import io
 import numpy as np
 
 from icdc.cli.watch import Watch
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Improvement
 from icdc.solving.jobs import Job, Plan

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError
-from icdc.io.raw import BARE
 from icdc.io.tables import raw_from_table
+from icdc.problems.instance import BARE
 
 
 @pytest.mark.parametrize("names", [False, True])

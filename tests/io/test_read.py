@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from icdc.errors import InputError, UsageError
 from icdc.io import read_instances
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.registry import BUILT_IN

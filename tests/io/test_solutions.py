@@ -17,7 +17,8 @@ from icdc.io import Instance, choice_of, read_solution, save_animation, save_sol
 from icdc.io.solutions import read_busy, read_pairs
 from icdc.plots import Frame
 from icdc.problems import Atsp, Navigation, Pmsp
-from icdc.problems.base import Names, Problem
+from icdc.problems.base import Problem
+from icdc.problems.instance import Names
 
 TOUR = Instance("t.atsp", Atsp(), {"distances": np.arange(16).reshape(4, 4)}, *(("a", "b", "c", "d"),) * 2)
 SHOP = Instance("p.csv", Pmsp(), {"durations": np.arange(9).reshape(3, 3)}, ("1", "2", "3"), ("x", "y", "z"))

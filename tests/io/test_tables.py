@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError
-from icdc.io.raw import BARE
 from icdc.io.tables import raw_from_table
+from icdc.problems.instance import BARE
 
 WANTED = [[3, 4], [5, 6], [7, 8]]
 J, M = ("a", "b", "c"), ("p", "q")

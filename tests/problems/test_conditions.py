@@ -11,9 +11,9 @@ import pytest
 import icdc
 from icdc.errors import IcdcError, InfeasibleError, InputError, UsageError
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Conditions, Instance
 from icdc.problems.conditions import Wishes, posed
 from icdc.problems.flow_shop import FlowShop
+from icdc.problems.instance import Conditions, Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.solving.jobs import Observer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.pmsp_torch import balanced_assignment
 from icdc.problems.tensors import one_hot, to_tensors, totals_by_column

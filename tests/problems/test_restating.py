@@ -11,10 +11,10 @@ import pytest
 
 from icdc.errors import IcdcError
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Conditions, Instance
 from icdc.problems.conditions import Wishes, changes, cost, in_words, objective, posed, violation
 from icdc.problems.flow_shop import FlowShop
 from icdc.problems.forbidden import forbidden_pair, highest_cost
+from icdc.problems.instance import Conditions, Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.restating import restate, why_restated_is_impossible

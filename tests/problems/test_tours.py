@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Instance, Instances
+from icdc.problems.base import Instances
 from icdc.problems.bounds import assignment_bound
+from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.tensors import one_hot, to_tensors
 from icdc.problems.tours import random_tmat

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from icdc.problems import get_problem
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.serve.batching import Queue
 from icdc.serve.orders import Order
 

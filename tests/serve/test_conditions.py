@@ -9,7 +9,7 @@ import pytest
 
 import icdc
 from icdc.errors import InputError, UsageError
-from icdc.problems.base import Conditions
+from icdc.problems.instance import Conditions
 from icdc.problems.registry import SHIPPED
 from icdc.serve.app import conditions_of
 from icdc.serve.limits import Limits, Settings

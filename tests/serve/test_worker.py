@@ -11,7 +11,7 @@ import pytest
 from icdc.baselines.random import RandomSolver
 from icdc.errors import UsageError
 from icdc.problems import get_problem
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.serve import pool
 from icdc.serve.orders import Order
 from icdc.serve.telling import Teller

@@ -8,7 +8,8 @@ import numpy as np
 
 import icdc
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Instance, Problem
+from icdc.problems.base import Problem
+from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving.answer import Answer, json_line, text
 from icdc.solving.verify import Verdict

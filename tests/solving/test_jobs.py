@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from icdc.problems.atsp import Atsp
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving.jobs import Observer, alike, plan_jobs, stacked
 from icdc.solving.registry import make_solver

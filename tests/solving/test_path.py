@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icdc.problems.base import Instance
+from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Improvement
 from icdc.solving.answers_file import AnswersFile

@@ -12,7 +12,8 @@ from .parameters import Given, find_problem, takes
 from .progress import show_training
 
 if TYPE_CHECKING:
-    from ..problems.base import Arrays, Instance, Problem
+    from ..problems.base import Arrays, Problem
+    from ..problems.instance import Instance
 
 
 ANY_TIME = 1e6

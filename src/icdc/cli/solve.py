@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..plots import Recorder
-    from ..problems.base import Instance, Problem
+    from ..problems.base import Problem
     from ..problems.conditions import Wishes
+    from ..problems.instance import Instance
     from ..solving import Answer, Solver
 
 INTERRUPTED = 130

@@ -1,6 +1,6 @@
 """Files in and out: instances, solutions, pictures of them, and datasets with references."""
 
-from ..problems.base import Instance
+from ..problems.instance import Instance
 from .files import write_atomically
 from .frames import instances_from
 from .raw import ReadOptions

@@ -22,11 +22,11 @@ from ..problems.arrays import as_stored, is_numeric, too_large
 from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
 from ..problems.forbidden import batch_with_stand_ins, may_forbid, permitted_in
+from ..problems.instance import BARE, RawInstance
 from ..problems.registry import BUILT_IN, SHIPPED, get_problem, problem_of_file, problem_path
 from .files import read_bytes, replacing
 from .json import FORBIDDEN
 from .npz import load_arrays
-from .raw import BARE, RawInstance
 
 # beside the problem's arrays, a dataset may hold these
 _ABOUT = frozenset(["problem", "reference", "proven", "choice", "name", "seed", "drawn"])

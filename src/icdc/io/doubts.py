@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..options import mention
-from ..problems.base import Names, Problem
+from ..problems.base import Problem
+from ..problems.instance import Names
 from ..problems.registry import BUILT_IN
 from .grid import Grid
 from .layout import Layout, one_family, says_names, words_of

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..problems.arrays import LARGEST_INTEGER
-from ..problems.base import Instance, Problem
+from ..problems.base import Problem
+from ..problems.instance import BARE, Instance, RawInstance
 from .grid import Grid, cell_of
 from .json import raw_from_mapping
 from .matrix import raw_from_grid
 from .numbers import Number, Plain, Style, read_number
 from .points import raw_from_points
-from .raw import BARE, DEFAULTS, RawInstance, ReadOptions
+from .raw import DEFAULTS, ReadOptions
 from .read import instance_of, read_instances
 
 

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..options import mention
-from ..problems.base import Names, Problem
+from ..problems.base import Problem
+from ..problems.instance import BARE, Names, RawInstance
 from ..problems.registry import BUILT_IN, SHIPPED
 from .files import too_much
 from .grid import Grid, cell_of
 from .matrix import raw_from_grid
 from .numbers import Number, is_word, shorten, too_large
 from .points import raw_from_points
-from .raw import BARE, DEFAULTS, RawInstance, ReadOptions, reject_duplicates, tidy, to_array
+from .raw import DEFAULTS, ReadOptions, reject_duplicates, tidy, to_array
 
 LARGEST_DOCUMENT = 2**26
 """Characters of the largest JSON that is read: its parts take many times as much memory."""

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..options import mention
-from ..problems.base import Names, Problem
+from ..problems.base import Problem
+from ..problems.instance import BARE, Names, RawInstance
 from .doubts import refuse_names, refuse_sums
 from .grid import LARGEST_GRID, Grid
 from .layout import Layout, layout_of
 from .numbers import Number, Plain, Style, is_forbidden, is_missing, read_number, shorten, style_of
 from .points import coordinate_columns, raw_from_points
-from .raw import BARE, RawInstance, ReadOptions, reject_duplicates, tidy, to_array
+from .raw import ReadOptions, reject_duplicates, tidy, to_array
 
 _GROUPED = re.compile(r"[1-9]\d{0,2}\D\d{3}(?!\d)")
 

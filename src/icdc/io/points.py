@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..problems.base import Names
+from ..problems.instance import Names, RawInstance
 from .numbers import shorten
-from .raw import Metric, RawInstance
+from .raw import Metric
 
 EARTH = 6371.0088
 """Mean radius of the earth in kilometres."""

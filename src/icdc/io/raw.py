@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..options import mention
-from ..problems.base import Names
+from ..problems.instance import BARE, RawInstance
 from .numbers import Number, shorten
 
 Metric = Literal["euclidean", "geo"]
@@ -54,36 +54,6 @@ class ReadOptions:
 
 
 DEFAULTS = ReadOptions()
-
-BARE = ""
-"""The name of an array that came without one: just a matrix."""
-
-
-@dataclass(frozen=True)
-class RawInstance:
-    """One instance as it was found.
-
-    name : where it came from, for messages and answers.
-    arrays : named arrays of one instance, or one array named `BARE`; there may be more than a problem needs.
-    problem : the problem's name, where the file says it.
-    rows, columns : names of the items, where the file has any.
-    blank_diagonal : the diagonal was left out, as only a matrix from items to the same items has it.
-    forbidden : for arrays of which some entries are marked as forbidden pairs, which; those entries hold 0.
-    notes : what was understood, in a few words each.
-    unused : entries of the file that are no array, and that nothing looks at.
-    is_table : it is one table of cells, so that options about tables were heard.
-    """
-
-    name: str
-    arrays: dict[str, NDArray[Any]]
-    problem: str | None = None
-    rows: Names | None = None
-    columns: Names | None = None
-    blank_diagonal: bool = False
-    forbidden: dict[str, NDArray[np.bool_]] | None = None
-    notes: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    is_table: bool = False
 
 
 def turned(raw: RawInstance, options: ReadOptions) -> RawInstance:

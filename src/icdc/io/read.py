@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..options import mention
 from ..problems.arrays import LARGEST_INTEGER
-from ..problems.base import Given, Instance, Names, Problem
+from ..problems.base import Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
+from ..problems.instance import BARE, Instance, Names, RawInstance
 from ..problems.registry import BUILT_IN, problem_of_file, problems_of_matrix
 from ..problems.text import counted
 from .datasets import raw_from_numpy
@@ -21,7 +22,7 @@ from .matrix import raw_from_grid
 from .npz import members_of
 from .numbers import HINT, shorten
 from .points import raw_from_points
-from .raw import BARE, DEFAULTS, RawInstance, ReadOptions, turned
+from .raw import DEFAULTS, ReadOptions, turned
 from .tables import raw_from_table
 from .tsplib import looks_like_tsplib, raw_from_tsplib
 from .workbooks import grid_from_workbook, is_workbook
@@ -77,10 +78,9 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
     raw = turned(raw, options)
     problem = _problem_of(raw, problem)
     try:
-        given = problem.completed(Given(raw.arrays, raw.forbidden, raw.rows, raw.columns, raw.notes))
+        raw = problem.complete(raw)
     except InputError as error:
         raise InputError(f"{raw.name}: {error}") from None
-    raw = replace(raw, **given._asdict())
     if BARE in raw.arrays and len(problem.arrays) > 1:
         needed = ", ".join(f"'{name}'" for name in problem.arrays)
         raise InputError(f"{raw.name}: the problem '{problem.name}' needs the arrays {needed}, not one matrix")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
-from ..problems.base import Instance, Names
+from ..problems.instance import Instance, Names
 from ..problems.registry import BUILT_IN, SHIPPED
 from .files import decode_text, read_bytes, write_atomically
 from .json import parse_json

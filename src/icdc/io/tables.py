@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from ..errors import InputError, UsageError, visible
 from ..options import mention
 from ..problems.base import Problem
+from ..problems.instance import RawInstance
 from .grid import LARGEST_GRID, Grid
 from .layout import says_names
 from .matrix import raw_from_grid
 from .numbers import are_names, is_number, is_word
-from .raw import DEFAULTS, RawInstance, ReadOptions
+from .raw import DEFAULTS, ReadOptions
 
 _SEPARATORS = ("\t", ";", ",")
 _NAMED = re.compile(r"\s*sep=([\t;,|:^~&])\s*")

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..problems.base import Instance
 from ..problems.forbidden import huge_numbers, why_impossible
+from ..problems.instance import Instance, RawInstance
 from ..problems.registry import get_problem
 from .grid import LARGEST_GRID
 from .numbers import Number, parse_number, shorten
-from .raw import RawInstance, to_array
+from .raw import to_array
 
 _SECTIONS = {"NODE_COORD_SECTION", "EDGE_WEIGHT_SECTION", "DISPLAY_DATA_SECTION", "TOUR_SECTION"}
 _TYPES = ("TSP", "ATSP", "TOUR")

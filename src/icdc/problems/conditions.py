@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
-from .base import Conditions, Instance, Names, Number
 from .forbidden import forbidden_pair
+from .instance import Conditions, Instance, Names, Number
 from .sequencing import Sequencing
 from .text import counted, number
 

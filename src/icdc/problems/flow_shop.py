@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .arrays import checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, Given, Instance, InTorch, Size
+from .base import Arrays, FeatureSizes, InTorch, Size
+from .instance import Instance, RawInstance
 from .present import Bar
 from .sequencing import Sequencing, named_item
 from .text import counted, number
@@ -47,16 +48,14 @@ class FlowShop(Sequencing):
         reject_negative(durations, "the matrix of processing times")
         return {"durations": durations}
 
-    def completed(self, given: Given) -> Given:
+    def complete(self, raw: RawInstance) -> RawInstance:
         """Refuse gaps: every job visits every machine."""
-        for mask in (given.forbidden or {}).values():
+        for mask in (raw.forbidden or {}).values():
             if mask.any():
                 job, machine = np.argwhere(mask)[0]
-                where = (
-                    f"{named_item(given.rows, job, 'job')} has none on {named_item(given.columns, machine, 'machine')}"
-                )
+                where = f"{named_item(raw.rows, job, 'job')} has none on {named_item(raw.columns, machine, 'machine')}"
                 raise InputError(f"a job of a flow shop needs a time on every machine, 0 if it only passes: {where}")
-        return given
+        return raw
 
     def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
         """Return how much later the column's job begins than the row's; back to the idle shop, how long a job takes.

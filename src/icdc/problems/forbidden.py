@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..errors import InputError, visible
 from ..search.tour_branching import branch
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
-from .base import Arrays, Instance, Problem, Structure
+from .base import Arrays, Problem, Structure
+from .instance import Instance
 
 _HUGE = 9999
 """The smallest number that files use in place of a forbidden pair."""

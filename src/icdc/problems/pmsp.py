@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from . import present
 from .arrays import checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, Instance, InTorch, Problem, RuleInTorch, Size, Structure
+from .base import Arrays, FeatureSizes, InTorch, Problem, RuleInTorch, Size, Structure
 from .bounds import scheduling_bound
 from .families import SCHEDULE_FAMILIES
+from .instance import Instance
 from .text import counted
 
 if TYPE_CHECKING:

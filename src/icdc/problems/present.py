@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plots import new_figure, plot_bars, plot_gantt, plot_heatmap, plot_tour
-from .base import Instance
+from .instance import Instance
 from .text import number, wrapped
 
 if TYPE_CHECKING:

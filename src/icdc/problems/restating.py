@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .atsp import Atsp
-from .base import Conditions, Instance, Problem
+from .base import Problem
 from .forbidden import why_impossible, with_stand_ins
+from .instance import Conditions, Instance
 from .pmsp import Pmsp
 from .sequencing import Sequencing
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, visible
 from . import present
-from .base import Arrays, Instance, InTorch, Size, Structure
+from .base import Arrays, InTorch, Size, Structure
+from .instance import Instance
 from .present import Bar
 from .text import counted
 from .tours import TourProblem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, visible
 from .arrays import LARGEST_INTEGER, checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, Given, Instance, InTorch, Size
+from .base import Arrays, FeatureSizes, InTorch, Size
+from .instance import Instance, RawInstance
 from .present import Bar
 from .sequencing import Sequencing, named_item
 from .text import counted, number
@@ -61,10 +63,10 @@ class Setups(Sequencing):
             checked[name] = values[:, 0]
         return checked
 
-    def completed(self, given: Given) -> Given:
+    def complete(self, raw: RawInstance) -> RawInstance:
         """Take a table apart: a row that is no column is the first setups, a column that is no row the durations."""
-        arrays, marks = dict(given.arrays), dict(given.forbidden or {})
-        notes, rows, columns = list(given.notes), given.rows, given.columns
+        arrays, marks = dict(raw.arrays), dict(raw.forbidden or {})
+        notes, rows, columns = list(raw.notes), raw.rows, raw.columns
         if "" in arrays:
             arrays["setups"] = arrays.pop("")
             mark = marks.pop("", None)
@@ -95,7 +97,9 @@ class Setups(Sequencing):
             jobs = len(arrays["setups"])
             for name in ("durations", "initial"):
                 arrays.setdefault(name, np.zeros(jobs, dtype=np.int64))
-        return Given(arrays, _mask_of(arrays, marks), rows, columns, tuple(notes))
+        return replace(
+            raw, arrays=arrays, forbidden=_mask_of(arrays, marks), rows=rows, columns=columns, notes=tuple(notes)
+        )
 
     def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:
         """Return the setup of the column's job after the row's and its own time; back to the idle shop, nothing."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from . import present
 from .arrays import integers_of
-from .base import Arrays, Instance, Instances, InTorch, Problem, RuleInTorch, Size, Structure
+from .base import Arrays, Instances, InTorch, Problem, RuleInTorch, Size, Structure
 from .bounds import assignment_bound
+from .instance import Instance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

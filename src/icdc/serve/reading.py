@@ -5,7 +5,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..problems.base import Instance, main_matrix
+from ..problems.base import main_matrix
+from ..problems.instance import Instance
 from ..problems.registry import BUILT_IN, get_problem
 from .limits import Settings
 from .options import read_options

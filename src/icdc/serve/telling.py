@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.base import Instance
+from ..problems.instance import Instance
 from ..solving.jobs import Job, Observer
 from ..solving.solver import Improvement
 from .worker import Batch, Message

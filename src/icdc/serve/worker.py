@@ -240,7 +240,7 @@ def warm_up(device: Device) -> None:
     import numpy as np
 
     from ..errors import IcdcError
-    from ..problems.base import Instance
+    from ..problems.instance import Instance
     from ..problems.registry import BUILT_IN
     from ..solving.jobs import Observer
     from .orders import Order

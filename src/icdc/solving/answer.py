@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import visible
-from ..problems.base import Instance, Problem
+from ..problems.base import Problem
 from ..problems.conditions import changes, cost, in_words
 from ..problems.forbidden import why_nothing_was_found
+from ..problems.instance import Instance
 from ..problems.text import counted, number, wrapped
 from .verify import Verdict
 

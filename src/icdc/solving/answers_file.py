@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io.files import LockedFile
 from ..io.solutions import choice_of
-from ..problems.base import Instance
 from ..problems.conditions import objective as objective_of
 from ..problems.conditions import violation
 from ..problems.forbidden import forbidden_pair
+from ..problems.instance import Instance
 from .answer import Answer, json_line
 from .jobs import Job
 from .verify import Verdict, judge

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import IcdcError, MissingExtraError, UsageError
-from ..problems.base import Instance
+from ..problems.instance import Instance
 from .answer import Answer
 from .jobs import Job, Observer, Plan
 from .path import do

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.base import Arrays, Instance, Problem
+from ..problems.base import Arrays, Problem
+from ..problems.instance import Instance
 from ..problems.restating import Restated
 from .request import Improvement
 from .solver import Solver

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.base import Instance
 from ..problems.conditions import in_words, objective, violation
 from ..problems.forbidden import highest_cost, why_impossible
+from ..problems.instance import Instance
 from ..problems.restating import Restated, restate, why_restated_is_impossible
 from .answer import Answer
 from .jobs import Job, Observer, back, part_of, plan_jobs

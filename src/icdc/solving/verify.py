@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.base import Arrays, Instance, Problem, Structure
+from ..problems.base import Arrays, Problem, Structure
 from ..problems.conditions import objective, violation
 from ..problems.forbidden import forbidden_pair, highest_cost
+from ..problems.instance import Instance
 from ..problems.restating import restate
 
 _SAME = 1e-9
