@@ -14,10 +14,9 @@ import pytest
 import torch
 from hypothesis import settings
 
+from icdc.baselines.matnet import MatNet, MatNetNetworkConfig
 from icdc.cli import run
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.models.matnet.config import MatNetNetworkConfig
-from icdc.models.matnet.model import MatNet
 from icdc.networks import NetworkConfig
 from icdc.problems.base import Arrays
 from icdc.problems.registry import get_problem

@@ -10,12 +10,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from icdc.baselines.matnet import MatNetSolver
+from icdc.baselines.matnet import MatNet, MatNetNetworkConfig, MatNetSolver
 from icdc.cli import run
 from icdc.errors import InfeasibleError
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.models.matnet.config import MatNetNetworkConfig
-from icdc.models.matnet.model import MatNet
 from icdc.networks.network import NetworkConfig
 from icdc.problems import Atsp, Instance, Pmsp, Problem
 from icdc.problems.forbidden import with_stand_ins

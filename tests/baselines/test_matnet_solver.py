@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from icdc.baselines.matnet import MatNetSolver
+from icdc.baselines.matnet import MatNet, MatNetSolver, load_matnet
 from icdc.errors import InputError, UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig, load
-from icdc.models.matnet.model import MatNet, load_matnet
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays

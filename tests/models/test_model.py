@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -220,7 +220,7 @@ def rewrite(file: Path, change: dict[str, str | None]) -> None:
     save_file(state, file, metadata=kept)
 
 
-CONFIG = json.loads(Model(Atsp(), TINY).metadata()["config"])
+CONFIG = json.loads(json.dumps(asdict(TINY)))
 UNKNOWN = json.dumps({**CONFIG, "network": {**CONFIG["network"], "depth": 3}})
 WIDER = json.dumps({**CONFIG, "network": {**CONFIG["network"], "width": 32}})
 

@@ -11,10 +11,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from icdc.baselines.matnet import MatNet, load_matnet
 from icdc.errors import InputError
 from icdc.models.checking import build_fitting
 from icdc.models.diffusion import Model, load
-from icdc.models.matnet.model import MatNet, load_matnet
 
 Change = Callable[[dict[str, Any]], None]
 

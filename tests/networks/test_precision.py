@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from icdc import kernels
 from icdc.kernels import Noise, fold, root_key
-from icdc.models.base import TrainedModel
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import Network, NetworkConfig
 from icdc.networks.precision import NarrowWeights
@@ -160,7 +159,7 @@ def test_models_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
     wide = run()
     narrow = lambda self: torch.autocast("cpu", torch.bfloat16, cache_enabled=False)  # noqa: E731
-    monkeypatch.setattr(TrainedModel, "autocast", narrow)
+    monkeypatch.setattr(Model, "autocast", narrow)
     value = run()
     with torch.no_grad():
         assert torch.equal(run(), value)

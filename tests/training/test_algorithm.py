@@ -95,7 +95,7 @@ def test_a_callback_stops_a_run_with_its_state_saved(tmp_path: Path) -> None:
 def test_one_function_trains_every_method(tmp_path: Path) -> None:
     """As the command line: presets of any method, nested and dotted settings, a configuration as it is."""
     import icdc
-    from icdc.models.matnet.model import MatNet
+    from icdc.baselines.matnet import MatNet
 
     network = {"width": 32, "heads": 4, "layers": 1, "one_hots": 8}
     model = icdc.train("matnet-pmsp-20", sizes=[[5, 2]], rounds=1, batch=8, network=network, device="cpu")

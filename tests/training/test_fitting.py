@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import icdc as package
+from icdc.baselines.matnet.reinforce import kept_numbers
 from icdc.errors import InputError, UsageError
 from icdc.machine import available_memory
 from icdc.networks import NetworkConfig
@@ -23,7 +24,6 @@ from icdc.training.api import load_config, make_trainer, settings_for
 from icdc.training.checkpoint import STATE, load_state
 from icdc.training.config import TrainingConfig
 from icdc.training.fitting import CPU_SETTINGS, batches, fit_to_cpu, kept_bytes, memory_needed
-from icdc.training.matnet import kept_numbers
 
 TINY: dict[str, Any] = {
     "sizes": [[5]],
@@ -96,7 +96,7 @@ def test_every_preset_fits_a_small_machine(name: str) -> None:
     assert config.problem == load_config(name).problem
     assert config.time_limit == load_config(name).time_limit
     trainer = make_trainer(config, device="cpu")
-    trainer.problem = trainer.find_problem()
+    trainer.problem = package.get_problem(config.problem)
     assert trainer.memory_needed()[0] < 4 * 2**30
 
 

@@ -1,4 +1,4 @@
-"""TrainedModel models: what they are, the files they live in, and those that ship.
+"""Trained models: what they are, the files they live in, and those that ship.
 
 Names are imported when they are first used: to know which models ship, no torch is needed.
 """

@@ -1,16 +1,15 @@
-"""What every trained model is, whatever its network: a problem, weights and a card, in one file that says its kind."""
+"""Model files: what they hold (a problem, weights and a card), written and read; devices and precision."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from abc import ABC
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from .. import __version__
 from ..errors import InputError, UsageError
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 
-class TrainedModel(ABC):
-    """A network bound to a problem.
+class TrainedModel(Protocol):
+    """A network bound to a problem, as far as files and training know it.
 
     Attributes
     ----------
@@ -40,45 +39,41 @@ class TrainedModel(ABC):
     """
 
     kind: ClassVar[str]
-    config: Any
-    network: nn.Module
-
-    def __init__(self, problem: Problem, name: str, card: Mapping[str, Any] | None) -> None:
-        self.problem, self.name = problem, name
-        self.card: dict[str, Any] = dict(card or {})
+    problem: Problem
+    name: str
+    card: dict[str, Any]
 
     @property
-    def device(self) -> torch.device:
-        """Return the device the weights are on."""
-        return next(self.network.parameters()).device
+    def config(self) -> Any: ...
 
-    def autocast(self) -> torch.autocast:
-        """Return the precision networks run in: bfloat16 on a GPU, float32 elsewhere."""
-        device = self.device.type
-        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False)
+    @property
+    def network(self) -> nn.Module: ...
 
-    def metadata(self) -> dict[str, str]:
-        """Return what the file says about itself, as strings."""
-        return {
-            "format": str(FORMAT_VERSION),
-            "kind": self.kind,
-            "version": __version__,
-            "problem": problem_path(self.problem),
-            "config": json.dumps(asdict(self.config), sort_keys=True),
-            "card": json.dumps(self.card, sort_keys=True),
-        }
 
-    def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all.
+def precision_on(device: torch.device) -> torch.autocast:
+    """Return the precision networks run in: bfloat16 on a GPU, float32 elsewhere."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)
 
-        Statistics of batch normalisation keep float32: a variance need not fit half precision.
-        """
-        from safetensors.torch import save
 
-        state = self.network.state_dict() if weights is None else weights
-        halved = {name for name, _ in self.network.named_parameters()}
-        stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
-        write_atomically(path, save(stored, metadata=self.metadata()), make_folder=True)
+def write_model(path: str | os.PathLike[str], model: TrainedModel, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Write a model file in half precision, with the model's own weights or others that fit its network.
+
+    Statistics of batch normalisation keep float32: a variance need not fit half precision.
+    """
+    from safetensors.torch import save
+
+    metadata = {
+        "format": str(FORMAT_VERSION),
+        "kind": model.kind,
+        "version": __version__,
+        "problem": problem_path(model.problem),
+        "config": json.dumps(asdict(model.config), sort_keys=True),
+        "card": json.dumps(model.card, sort_keys=True),
+    }
+    state = model.network.state_dict() if weights is None else weights
+    halved = {name for name, _ in model.network.named_parameters()}
+    stored = {k: (v.half() if k in halved else v).cpu().contiguous() for k, v in state.items()}
+    write_atomically(path, save(stored, metadata=metadata), make_folder=True)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order
 from ..problems.features import Features
 from ..problems.registry import problem_path
-from .base import TrainedModel, pick_device, set_weights
+from .base import pick_device, precision_on, set_weights, write_model
 from .catalogue import advised, improving, path_of, read_model
 from .checking import build_checked, build_fitting
 from .familiarity import outside
@@ -48,7 +48,7 @@ class ModelConfig:
     diffusion: DiffusionConfig = field(default_factory=DiffusionConfig)
 
 
-class Model(TrainedModel):
+class Model:
     """A network bound to a problem and a diffusion process.
 
     Parameters
@@ -59,9 +59,7 @@ class Model(TrainedModel):
     card : what is known about it: sizes it was trained on, settings, results.
     """
 
-    kind = "diffusion"
-    config: ModelConfig
-    network: Network
+    kind: ClassVar[str] = "diffusion"
 
     def __init__(
         self,
@@ -70,13 +68,26 @@ class Model(TrainedModel):
         name: str = "untrained",
         card: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(problem, name, card)
-        self.config = config
+        self.problem, self.config, self.name = problem, config, name
+        self.card: dict[str, Any] = dict(card or {})
         self.priced = config.network.priced and problem.priced_sizes is not None
         sizes = problem.priced_sizes if self.priced else problem.feature_sizes
         assert sizes is not None
         self.network = Network(config.network, sizes)
         self.diffusion = Diffusion(config.diffusion)
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device the weights are on."""
+        return next(self.network.parameters()).device
+
+    def autocast(self) -> torch.autocast:
+        """Return the precision networks run in: bfloat16 on a GPU, float32 elsewhere."""
+        return precision_on(self.device)
+
+    def save(self, path: str | os.PathLike[str], weights: Mapping[str, Tensor] | None = None) -> None:
+        """Write weights (its own, or the given ones) in half precision; the file appears whole or not at all."""
+        write_model(path, self, weights)
 
     def to(self, device: torch.device | str) -> "Model":
         """Move weights and tables to a device; returns itself."""

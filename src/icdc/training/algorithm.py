@@ -24,7 +24,7 @@ from .steps import Steps
 from .validation import SHIPPED, References, Validation, mean_gap
 
 
-class Trainer(TrainingRun[TrainingConfig, Model]):
+class Trainer(TrainingRun):
     """Trains a diffusion model of a problem.
 
     Parameters

@@ -8,20 +8,20 @@ from typing import Any
 
 from ..errors import UsageError
 from ..models.base import TrainedModel, pick_device
-from ..problems.registry import problem_of_file
-from .algorithm import Trainer
-from .config import RunConfig, TrainingConfig
+from ..problems.registry import import_class, problem_of_file
 from .fitting import fit_to_cpu
-from .matnet import MatNetConfig, MatNetTrainer
 from .presets import build_config, read_settings, with_overrides
-from .run import Callback, TrainingRun
+from .run import Callback
 
-CONFIGS: dict[str, type[RunConfig]] = {"icdc": TrainingConfig, "matnet": MatNetConfig}
-TRAINERS: dict[str, type[TrainingRun[Any, Any]]] = {"icdc": Trainer, "matnet": MatNetTrainer}
+METHODS = {
+    "icdc": ("icdc.training.config:TrainingConfig", "icdc.training.algorithm:Trainer"),
+    "matnet": ("icdc.baselines.matnet:MatNetConfig", "icdc.baselines.matnet:MatNetTrainer"),
+}
+"""Of each method its configuration and its trainer, imported when they are first needed."""
 
 
 def train(
-    config: str | RunConfig,
+    config: Any,
     *,
     out: str | Path | None = None,
     resume: bool = False,
@@ -36,7 +36,7 @@ def train(
 
     Parameters
     ----------
-    config : the name of a preset, the path of a TOML file, or a configuration.
+    config : the name of a preset, the path of a TOML file, or a configuration (a `TrainingConfig` or `MatNetConfig`).
     out : folder for the model, the metrics and the state to resume from; None keeps all in memory.
     resume : go on from the state in `out`.
     callback : told every few seconds how it goes; returning True ends the run.
@@ -52,8 +52,8 @@ def train(
 
 
 def settings_for(
-    source: str | RunConfig, overrides: Mapping[str, Any] | None = None, device: str = "auto"
-) -> tuple[RunConfig, str | None]:
+    source: Any, overrides: Mapping[str, Any] | None = None, device: str = "auto"
+) -> tuple[Any, str | None]:
     """Return the configuration to train with on a device, and what a preset leaves out on a CPU, in a line."""
     config = load_config(source, overrides)
     if pick_device(device).type != "cpu" or not isinstance(source, str) or source.endswith(".toml"):
@@ -69,7 +69,7 @@ def _names(settings: Mapping[str, Any]) -> set[str]:
     return names
 
 
-def load_config(source: str | RunConfig, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+def load_config(source: Any, overrides: Mapping[str, Any] | None = None) -> Any:
     """Return the configuration of a preset, a TOML file or another configuration, with some values changed.
 
     The setting `method` says which kind of configuration it is, "icdc" unless given. A file does not decide what is
@@ -80,11 +80,12 @@ def load_config(source: str | RunConfig, overrides: Mapping[str, Any] | None = N
         problem_of_file(str(values["problem"]), None, source)
     values = with_overrides(values, overrides or {})
     method = values.get("method", "icdc")
-    if method not in CONFIGS:
-        raise UsageError(f"unknown method '{method}'; choose {' or '.join(CONFIGS)}")
-    return build_config(CONFIGS[method], values)
+    if method not in METHODS:
+        raise UsageError(f"unknown method '{method}'; choose {' or '.join(METHODS)}")
+    return build_config(import_class(METHODS[method][0], object, "configuration"), values)
 
 
-def make_trainer(config: RunConfig, **options: Any) -> TrainingRun[Any, Any]:
-    """Return the trainer of a configuration; for its options see `TrainingRun`."""
-    return TRAINERS[config.method](config, **options)
+def make_trainer(config: Any, **options: Any) -> Any:
+    """Return the trainer of a configuration; for its options see `Trainer`."""
+    trainer: Any = import_class(METHODS[config.method][1], object, "trainer")
+    return trainer(config, **options)

@@ -11,7 +11,6 @@ import torch
 from ..models.familiarity import ranges
 from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
-from .config import RunConfig
 
 _DESCRIBED = 16
 """Instances of each family and size that the card's description of learned matrices is taken from."""
@@ -24,7 +23,7 @@ NOT_FOR = (
 )
 
 
-def card_of(config: RunConfig, data: str, training: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def card_of(config: Any, data: str, training: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """Return the card of a run.
 
     Parameters

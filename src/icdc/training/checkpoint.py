@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import InputError, UsageError
 from ..io.files import replacing, write_atomically
-from .config import Config, RunConfig
+from .config import Config
 from .presets import build_config
 
 STATE, METRICS, MODEL, LOCK = "state.pt", "metrics.jsonl", "model.safetensors", ".lock"
@@ -50,7 +50,7 @@ def read_means(parts: Sequence[Means]) -> dict[str, float]:
     return values
 
 
-def save_state(folder: Path, config: RunConfig, state: dict[str, Any]) -> None:
+def save_state(folder: Path, config: Any, state: dict[str, Any]) -> None:
     """Write everything a run needs to go on; a kill at any moment leaves the previous state or this one."""
     with replacing(folder / STATE, make_folder=True) as file:
         try:

@@ -9,7 +9,7 @@ from ..errors import UsageError
 from ..models.diffusion import ModelConfig
 from ..options import check
 
-Config = TypeVar("Config", bound="RunConfig")
+Config = TypeVar("Config")
 
 
 @dataclass(frozen=True)

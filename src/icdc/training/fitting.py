@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..machine import available_memory, gibibytes
 from ..networks import NetworkConfig
 from ..problems.base import Problem
-from .config import RunConfig, TrainingConfig
+from .config import TrainingConfig
 
 CPU_SETTINGS: dict[str, Any] = {
     "most_cells": 6_400,
@@ -36,7 +36,7 @@ PEAK = 1.5
 _FLOAT = 4
 
 
-def fit_to_cpu(config: RunConfig, kept: Collection[str] = ()) -> tuple[RunConfig, str | None]:
+def fit_to_cpu(config: Any, kept: Collection[str] = ()) -> tuple[Any, str | None]:
     """Return a preset's configuration with sizes that suit a CPU, and a line that says what was changed, if anything.
 
     Parameters
@@ -128,7 +128,7 @@ def _needed(config: TrainingConfig, rows: int, columns: int) -> int:
     return int(PEAK * max(instances * generating, batch * cloning) + memory)
 
 
-def _with(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+def _with(config: Any, values: Mapping[str, Any]) -> Any:
     """Return a configuration with the changed values of its nested dictionary."""
     changed: dict[str, Any] = {}
     for name, value in values.items():

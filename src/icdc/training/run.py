@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,17 +18,18 @@ from ..errors import DivergedError, InputError, UsageError
 from ..io.files import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
+from ..models.diffusion import Model
 from ..problems.base import Problem, Size
 from ..problems.registry import get_problem, problem_of_file
 from .card import card_of, learned_ranges
 from .checkpoint import LOCK, MODEL, MetricsLog, load_state, read_means, save_state
 from .clock import Clock, TimeIsOver
-from .config import Config
+from .config import TrainingConfig
 from .fitting import check_memory
 from .graphs import Graphs, Step, compile_layers
 from .sizes import SizeSteps
 from .sources import Generated, Source
-from .weights import ModelT, Weights, join_processes
+from .weights import Weights, join_processes
 
 REPORT_SECONDS = 5.0
 FIRST_CHECKPOINT_SECONDS, CHECKPOINT_SECONDS = 4.0, 30.0
@@ -59,7 +60,7 @@ Callback = Callable[[Progress], bool | None]
 """Told how a run goes; returning True ends it, its state saved."""
 
 
-class TrainingRun(ABC, Generic[Config, ModelT]):
+class TrainingRun(ABC):
     """What every training run does; a method says what is learned and what a round is.
 
     Parameters
@@ -77,14 +78,14 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
     graphs : what runs them.
     """
 
-    weights: Weights[ModelT]
+    weights: Weights[Model]
     steps: Sequence[SizeSteps]
     graphs: Graphs
     problem: Problem
 
     def __init__(
         self,
-        config: Config,
+        config: TrainingConfig,
         *,
         device: str = "auto",
         out: Path | None = None,
@@ -99,7 +100,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         self.clock: Clock | None = None
 
     @abstractmethod
-    def run(self, callback: Callback | None = None, every: float = REPORT_SECONDS) -> ModelT:
+    def run(self, callback: Callback | None = None, every: float = REPORT_SECONDS) -> Model:
         """Train until the limit and return the averaged weights; the callback is told every so many seconds."""
 
     @abstractmethod
@@ -107,7 +108,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         """Do round `number`, counted from 0, as far into the run as `fraction` says."""
 
     @abstractmethod
-    def new_model(self) -> ModelT:
+    def new_model(self) -> Model:
         """Return an untrained model of `self.problem` on the device."""
 
     @abstractmethod
@@ -251,7 +252,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         if lock is not None:
             lock.close()
 
-    def _resumed(self, folder: Path) -> tuple[Config, dict[str, Any]]:
+    def _resumed(self, folder: Path) -> tuple[TrainingConfig, dict[str, Any]]:
         """Return the configuration and the state of the run in a folder, of a problem that ships or that was given."""
         given = self.config.problem
         config, state = load_state(folder, type(self.config))
@@ -280,7 +281,7 @@ class TrainingRun(ABC, Generic[Config, ModelT]):
         """Go on from what `extra_state` returned."""
         return
 
-    def result(self) -> ModelT:
+    def result(self) -> Model:
         """Return the averaged weights with a card that says how they came about."""
         model = self.weights.average
         model.name = str(self.out / MODEL) if self.out else "trained"

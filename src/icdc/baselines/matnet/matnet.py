@@ -1,35 +1,129 @@
-"""Solving with a MatNet: encode with random one-hot vectors, decode, keep the best.
+"""A MatNet bound to a problem, its file, and the solver: encode with random one-hot vectors, decode, keep the best.
 
 Random numbers depend on the seed, the instance's own content and the number of the sample, so an answer does not
 depend on what else is in the batch or on the size of a chunk, and more samples are never worse.
 """
 
+import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ..diffusion.sampler import best_of
-from ..errors import UsageError
-from ..kernels import Noise, fold, root_key
-from ..models.base import pick_device
-from ..models.catalogue import default_for, reason_without_model
-from ..models.matnet.config import Decoding
-from ..models.matnet.model import MatNet, load_matnet
-from ..problems.base import Arrays, Problem, Size
-from ..problems.registry import problem_path
-from ..problems.task import Task
-from ..problems.tensors import to_tensors
-from ..solving.fingerprints import fingerprints
-from ..solving.solver import Abilities, Found, Request, Solver
+from ...diffusion.sampler import best_of
+from ...errors import UsageError
+from ...kernels import Noise, fold, root_key
+from ...models.base import pick_device, precision_on, set_weights, write_model
+from ...models.catalogue import default_for, read_model, reason_without_model
+from ...models.checking import build_checked, build_fitting
+from ...problems.base import Arrays, Problem, Size
+from ...problems.features import Features
+from ...problems.registry import problem_path
+from ...problems.task import Task
+from ...problems.tensors import to_tensors
+from ...solving.fingerprints import fingerprints
+from ...solving.solver import Abilities, Found, Request, Solver
+from .pointer_network import MatNetEncoding, MatNetNetwork, MatNetNetworkConfig, Rollouts
 
+Decoding = Literal["multistart", "greedy", "sample"]
 CPU_CHUNK_BYTES = 16 * 2**20
 GPU_CHUNK_BYTES = 2**30
 """Hidden scores of the encoder that are in memory together, as float32."""
+
+
+class MatNet:
+    """A network bound to a problem.
+
+    Attributes
+    ----------
+    problem : the contract of the problem it is for.
+    config : the shape of the network.
+    network : the weights.
+    name : how it is called in answers: the path it came from.
+    card : what is known about it: sizes it was trained on, settings.
+    """
+
+    kind: ClassVar[str] = "matnet"
+
+    def __init__(
+        self,
+        problem: Problem,
+        config: MatNetNetworkConfig,
+        name: str = "untrained",
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.problem, self.config, self.name = problem, config, name
+        self.card: dict[str, Any] = dict(card or {})
+        self.network = MatNetNetwork(config, problem.feature_sizes)
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device the weights are on."""
+        return next(self.network.parameters()).device
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the weights to a device; returns itself."""
+        self.network.to(device)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model in half precision; the file appears whole or not at all."""
+        write_model(path, self)
+
+    def one_hots(self, columns: int, noise: Noise) -> Tensor:
+        """Draw which one-hot vector each column gets, (N, columns): all different while there are enough."""
+        drawn: Tensor = noise.uniform(max(columns, self.config.one_hots)).argsort(dim=1, stable=True)
+        return drawn[:, :columns] % self.config.one_hots
+
+    def encode(self, features: Features, noise: Noise) -> MatNetEncoding:
+        """Encode instances, one for each key of `noise`, from which the one-hot vectors of their columns come."""
+        one_hots = self.one_hots(features.relations.shape[2], noise)
+        with precision_on(self.device):
+            return self.network.encode(features, one_hots)
+
+    def roll_out(
+        self,
+        task: Task,
+        encoding: MatNetEncoding,
+        first: Tensor,
+        *,
+        noise: Noise | None = None,
+        opening: Tensor | None = None,
+        forced: Tensor | None = None,
+    ) -> Rollouts:
+        """Build solutions for first cities (N, K), sampled where there is noise; see `PointerDecoder.forward`.
+
+        N is a multiple of the instances of the task, where they have been encoded several times.
+        """
+        mask = task.mask(len(first) // task.batch)
+        with precision_on(self.device):
+            rollouts: Rollouts = self.network.decoder(
+                task.rule, encoding, first, noise=noise, mask=mask, opening=opening, forced=forced
+            )
+        return rollouts
+
+
+def load_matnet(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> MatNet:
+    """Load a MatNet by its name or path; see `icdc.load`."""
+    chosen = pick_device(device)
+    stored = read_model(name, MatNet.kind, problem)
+    config = build_checked(MatNetNetworkConfig, stored.config, f"the configuration in {stored.path}")
+    width = config.width
+    products = [config.layers * width**2, config.feed_forward * width, config.heads * config.mixer_width]
+    products += [config.usage_width]
+    model = build_fitting(
+        lambda: MatNet(stored.problem, config, stored.name, stored.card),
+        config.layers, products, stored.shapes, stored.path,
+    )  # fmt: skip
+    set_weights(model.network, stored.weights(), stored.path)
+    model.network.eval()
+    return model.to(chosen)
 
 
 @dataclass
@@ -107,7 +201,7 @@ class MatNetSolver(Solver):
 
     def _run(
         self, model: MatNet, arrays: Arrays, numbers: range, seed: int
-    ) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Take the samples of these numbers; return the best choice (B, rows) and its cost (B,)."""
         device, problem = model.device, model.problem
         task = Task(problem, to_tensors(arrays, device), only_feasible=True)
@@ -138,8 +232,8 @@ class MatNetSolver(Solver):
 
     def _model_for(self, problem: Problem, size: Size, device: str | None = None) -> MatNet:
         """Return the model for a size, loading it where that is still to be done."""
-        wanted = pick_device(device or self.device)
+        target = pick_device(device or self.device)
         if isinstance(self.model, MatNet):
-            return self.model if self.model.device.type == wanted.type else self.model.to(wanted)
+            return self.model if self.model.device.type == target.type else self.model.to(target)
         name = self.model or default_for(problem_path(problem), size, MatNet.kind)
-        return load_matnet(name, str(wanted), problem)
+        return load_matnet(name, str(target), problem)

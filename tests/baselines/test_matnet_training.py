@@ -10,15 +10,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from icdc.baselines.matnet import MatNetSolver
+from icdc.baselines.matnet import MatNetSolver, load_matnet
+from icdc.baselines.matnet.reinforce import MatNetConfig, MatNetSteps, MatNetTrainer
 from icdc.baselines.random import RandomSolver
 from icdc.cli import run
 from icdc.errors import UsageError
-from icdc.models.matnet.model import load_matnet
 from icdc.problems.pmsp import Pmsp
 from icdc.training import load_config, make_trainer
 from icdc.training.checkpoint import METRICS, MODEL, read_means
-from icdc.training.matnet import MatNetConfig, MatNetSteps, MatNetTrainer
 from icdc.training.presets import build_config
 
 NETWORK = {"width": 32, "heads": 4, "layers": 2, "feed_forward": 64, "mixer_width": 8, "one_hots": 8}
@@ -126,7 +125,7 @@ def test_instances_sampled_on_the_host_train_too(monkeypatch: pytest.MonkeyPatch
         def sample_on_device(self, size, noise):  # type: ignore[no-untyped-def]
             return None
 
-    monkeypatch.setattr(MatNetTrainer, "find_problem", lambda self: HostOnly())
+    monkeypatch.setattr("icdc.baselines.matnet.reinforce.get_problem", lambda name: HostOnly())
     steps = steps_of(small("pmsp", [4, 2], rounds=1))
     assert steps.draw not in steps.recordable()
     before = steps.instances["durations"].clone()

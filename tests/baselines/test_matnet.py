@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from icdc.baselines.matnet import MatNet
+from icdc.baselines.matnet.pointer_network import MatNetEncoding, deciding_order
 from icdc.kernels import Noise, fold, root_key
-from icdc.models.matnet.decoder import deciding_order
-from icdc.models.matnet.model import MatNet
-from icdc.models.matnet.network import MatNetEncoding
 from icdc.problems.base import Arrays, Problem
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
