@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ...errors import DivergedError, InputError, UsageError
-from ...io.appending import LockedFile
+from ...io.files import LockedFile
 from ...models.base import pick_device
 from ...models.catalogue import load_weights, path_of
 from ...options import check
