@@ -122,18 +122,9 @@ class Option:
         return self.check(read_text(value, self.kind, mention(self)))
 
     def _check_range(self, value: Any) -> None:
-        unit = f" {self.unit}" if self.unit else ""
-        wrong = None
-        if self.above is not None and not value > self.above:
-            wrong = f"be more than {self.above:g}{unit}"
-        elif self.least is not None and not value >= self.least:
-            wrong = f"be at least {self.least:g}{unit}"
-        elif self.most is not None and not value <= self.most:
-            wrong = f"be at most {self.most}{unit}"
-        if wrong is not None:
-            raise UsageError(f"{mention(self)} must {wrong}, got {value}")
+        check_range(value, mention(self), self.least, self.most, self.above, self.unit)
         if value == math.inf:
-            finite = f"a finite number{' of' * bool(unit)}{unit}"
+            finite = f"a finite number of {self.unit}" if self.unit else "a finite number"
             raise UsageError(f"{mention(self)} must be {finite}; leave it out for no limit")
 
 
@@ -369,6 +360,27 @@ def check_kind(value: Any, kind: Any, name: str, unit: str = "") -> Any:
         return int(value) if kinds == (int,) else value
     words = " or ".join(dict.fromkeys(_words(one) for one in kinds)) + (f" of {unit}" if unit else "")
     raise UsageError(f"{name} must be {words}, got {_shown(value)}")
+
+
+def check_range(
+    value: float,
+    name: str,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    unit: str = "",
+) -> None:
+    """Refuse a number out of a range with a sentence; `above` itself is not in the range."""
+    unit = f" {unit}" if unit else ""
+    wrong = None
+    if above is not None and not value > above:
+        wrong = f"be more than {above:g}{unit}"
+    elif least is not None and not value >= least:
+        wrong = f"be at least {least:g}{unit}"
+    elif most is not None and not value <= most:
+        wrong = f"be at most {most}{unit}"
+    if wrong is not None:
+        raise UsageError(f"{name} must {wrong}, got {value}")
 
 
 def read_text(text: str, kind: Any, name: str) -> Any:

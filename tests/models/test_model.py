@@ -233,7 +233,7 @@ WIDER = json.dumps({**CONFIG, "network": {**CONFIG["network"], "width": 32}})
         ({"format": "one"}, "not one of an icdc model"),
         ({"config": None}, "not one of an icdc model"),
         ({"config": "{"}, "does not describe itself"),
-        ({"config": "{}"}, "does not fit this version"),
+        ({"config": "[]"}, "does not fit this version.*must be a table"),
         ({"config": UNKNOWN}, "does not fit this version.*depth"),
         ({"config": WIDER}, "weights in .* do not fit"),
         ({"card": None}, "does not describe itself"),
@@ -308,7 +308,7 @@ def test_unknown_configuration_values_are_errors() -> None:
     assert model_config(CONFIG) == TINY
     with pytest.raises(InputError, match="colour"):
         model_config({**CONFIG, "diffusion": {"steps": 3, "colour": "red"}})
-    with pytest.raises(InputError, match="'encoder' must be one of edge, dual, got 'gnn'"):
+    with pytest.raises(InputError, match=r"'network.encoder' must be one of edge, dual, got 'gnn'"):
         model_config({**CONFIG, "network": {**CONFIG["network"], "encoder": "gnn"}})
 
 

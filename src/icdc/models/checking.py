@@ -7,12 +7,11 @@ by name and shape by shape, before any weight is read.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from ..errors import InputError, UsageError
-from ..options import check_kind
+from ..settings import build
 from .base import TrainedModel, own_random_numbers
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -21,28 +20,9 @@ Made = TypeVar("Made", bound=TrainedModel)
 
 
 def build_checked(kind: type[Built], values: Any, where: str) -> Built:
-    """Build a (nested) dataclass from what a file says; refuse unknown names, wrong types and impossible values."""
-    if not isinstance(values, Mapping):
-        raise InputError(f"{where} does not fit this version of icdc: it must be a table of settings")
-    dataclass: Any = kind
-    hints = get_type_hints(dataclass)
-    known = {field.name for field in fields(dataclass)}
-    for name in known - values.keys():
-        if is_dataclass(hints[name]):
-            raise InputError(f"{where} does not fit this version of icdc: it lacks the table '{name}'")
-    built = {}
-    for name, value in values.items():
-        if name not in known:
-            raise InputError(f"{where} does not fit this version of icdc: it has no setting '{name}'")
-        try:
-            if is_dataclass(hints[name]):
-                built[name] = build_checked(hints[name], value, where)
-            else:
-                built[name] = check_kind(value, hints[name], f"'{name}'")
-        except UsageError as error:
-            raise InputError(f"{where} does not fit this version of icdc: {error}") from None
+    """Build settings from what a file says; refuse unknown names, wrong types and impossible values."""
     try:
-        return dataclass(**built)  # type: ignore[no-any-return]
+        return build(kind, values)
     except (UsageError, ZeroDivisionError) as error:
         raise InputError(f"{where} does not fit this version of icdc: {error}") from None
 

@@ -1,13 +1,13 @@
 """Presets and TOML files: how they are found, how they extend one another, and how they become a configuration."""
 
-import dataclasses
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, UsageError
+from ..settings import build
 
 if TYPE_CHECKING:
     from .config import Config
@@ -59,8 +59,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 def build_config(kind: "type[Config]", values: Mapping[str, Any]) -> "Config":
     """Build the configuration of a method from nested dictionaries; unknown keys and wrong types are errors."""
-    config: Config = _build(kind, values, "")
-    return config
+    return build(kind, values)
 
 
 def _first_comment(path: Path) -> str:
@@ -105,42 +104,3 @@ def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         else:
             merged[name] = value
     return merged
-
-
-def _build(cls: Any, values: Mapping[str, Any], where: str) -> Any:
-    """Build a (nested) dataclass from a mapping, checking names and types on the way."""
-    known = {f.name: f for f in dataclasses.fields(cls)}
-    hints = get_type_hints(cls)
-    default = cls()
-    built = {}
-    for name, value in values.items():
-        full = f"{where}{name}"
-        if name not in known:
-            raise UsageError(f"unknown setting '{full}'; there are {', '.join(known)}")
-        kind = hints[name]
-        if dataclasses.is_dataclass(kind):
-            if not isinstance(value, Mapping):
-                raise UsageError(f"'{full}' must be a table of settings")
-            # a partial table changes only what it names, on top of this place's own defaults
-            built[name] = _build(kind, _merged(dataclasses.asdict(getattr(default, name)), value), f"{full}.")
-        else:
-            built[name] = _converted(kind, value, full)
-    return dataclasses.replace(default, **built)
-
-
-def _converted(kind: Any, value: Any, name: str) -> Any:
-    """Return a value as the type of its setting, or raise with a clear sentence."""
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list | tuple):
-            raise UsageError(f"'{name}' must be a list, for example [[20]]")
-        inner = get_args(kind)[0]
-        return tuple(_converted(inner, item, name) for item in value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind in (bool, int, float, str):
-        if type(value) is not kind:
-            raise UsageError(f"'{name}' must be of type {kind.__name__}, got {value!r}")
-        return value
-    if value not in get_args(kind):
-        raise UsageError(f"'{name}' must be one of {', '.join(map(str, get_args(kind)))}, got {value!r}")
-    return value
