@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from experiments.markdown import table
 from icdc.errors import IcdcError
 from icdc.io.datasets import standard_instances
-from icdc.search.effort import Effort
+from icdc.search.run import Budget
 from icdc.search.schedule_mip import restricted_mip
 from icdc.search.schedule_prices import most_jobs
 from icdc.search.schedule_search import ScheduleSearch
@@ -31,18 +31,17 @@ def by_cpsat(durations: NDArray[np.int64], parts: ScheduleSearch, seconds: float
     """Return the makespan that CP-SAT ends with, and whether it has proven it."""
     from ortools.sat.python import cp_model
 
-    assert parts.best is not None
-    value, prices = int(parts.best.cost), parts.prices
+    value, prices = int(parts.cost), parts.prices
     pairs = (durations < value) & ((prices.level + prices.given) * (1 - 1e-9) <= value - 1)
     if not pairs.any(1).all():
         return value, True
     model = cp_model.CpModel()
-    end = model.new_int_var(int(parts.best.bound), value - 1, "end")
+    end = model.new_int_var(int(parts.bound), value - 1, "end")
     takes: dict[tuple[int, int], Any] = {
         (int(job), int(machine)): model.new_bool_var("") for job, machine in zip(*np.nonzero(pairs), strict=True)
     }
     for (job, machine), variable in takes.items():
-        model.add_hint(variable, int(parts.best.choice[job]) == machine)
+        model.add_hint(variable, int(parts.choice[job]) == machine)
     for job in range(len(durations)):
         model.add_exactly_one(takes[job, machine] for machine in np.flatnonzero(pairs[job]).tolist())
     for machine, most in enumerate(most_jobs(durations, value - 1).tolist()):
@@ -62,8 +61,7 @@ def by_cpsat(durations: NDArray[np.int64], parts: ScheduleSearch, seconds: float
 
 def by_highs(durations: NDArray[np.int64], parts: ScheduleSearch, seconds: float) -> tuple[int, bool]:
     """Return the makespan that HiGHS ends with, and whether it has proven it."""
-    assert parts.best is not None
-    found = restricted_mip(durations, parts.prices, parts.best.choice, seconds, durations.shape[1])
+    found = restricted_mip(durations, parts.prices, parts.choice, seconds, durations.shape[1])
     return int(found.makespan), found.optimal
 
 
@@ -76,14 +74,14 @@ def measure(name: str, instances: int, seconds: float, steps: int) -> list[list[
     for given in standard_instances(name)["durations"][:instances]:
         durations = given.astype(np.int64)
         parts = ScheduleSearch(durations, 0)
-        parts.construct(Effort())
-        parts.search(Effort(None, steps, 1))
-        if parts.best is None or parts.proven:
+        parts.construct(Budget())
+        parts.search(Budget(steps=steps))
+        if not parts.unproven:
             continue
         for way, run in WAYS.items():
             begun = time.process_time()
             makespan, proven = run(durations, parts, seconds)
-            outcomes[way].append((makespan < parts.best.cost, proven, time.process_time() - begun))
+            outcomes[way].append((makespan < parts.cost, proven, time.process_time() - begun))
     lines = []
     for way, each in outcomes.items():
         better, proven, spent = (sum(part) for part in zip(*each, strict=True)) if each else (0, 0, 0.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from icdc.search.decimal_schedules import DecimalScheduleSearch, whole_units
-from icdc.search.effort import Effort
+from icdc.search.run import Budget
 from icdc.search.schedule_search import ScheduleSearch
 from icdc.search.starting import search_of
 
@@ -61,14 +61,13 @@ def test_tiny_schedules_are_proven_and_bounds_are_true(unit: float) -> None:
         durations = rng.integers(1, 40, (6, 3)) * unit
         parts = search_of("makespan", durations, 0)
         assert isinstance(parts, DecimalScheduleSearch)
-        assert parts.best is None
-        parts.construct(Effort())
-        parts.prove(Effort())
+        assert not parts.solved
+        parts.construct(Budget())
+        parts.prove(Budget())
         best = optimum(durations, None)
-        assert parts.best is not None
-        assert parts.best.cost == pytest.approx(best, rel=1e-12)
-        assert parts.best.bound <= best
-        assert parts.best.bound == pytest.approx(best, rel=1e-12)
+        assert parts.cost == pytest.approx(best, rel=1e-12)
+        assert parts.bound <= best
+        assert parts.bound == pytest.approx(best, rel=1e-12)
         assert not parts.likely
 
 
@@ -77,14 +76,13 @@ def test_starts_searches_and_proposals_reach_the_search_in_units() -> None:
     durations = rng.integers(1, 2000, (40, 6)) * 0.01
     start = rng.integers(0, 6, 40)
     parts = search_of("makespan", durations, 0, start)
-    parts.construct(Effort())
-    assert parts.best is not None
-    first = parts.best.cost
-    assert first == pytest.approx(max(durations[parts.best.choice == m, m].sum() for m in range(6)))
+    parts.construct(Budget())
+    first = parts.cost
+    assert first == pytest.approx(max(durations[parts.choice == m, m].sum() for m in range(6)))
     assert isinstance(parts, DecimalScheduleSearch)
     assert parts.inner.start is start
     assert parts.likely
     assert parts.hopeful is parts.inner.hopeful
-    parts.search(Effort(None, 2000, 1))
-    parts.take_up(start, "somebody", Effort(None, 500))
-    assert parts.best.bound <= parts.best.cost <= first
+    parts.search(Budget(steps=2000))
+    parts.search_from(start, "somebody", Budget(steps=500))
+    assert parts.bound <= parts.cost <= first

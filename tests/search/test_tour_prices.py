@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.families import TOURS, distances_of
+from icdc.search.run import Budget
 from icdc.search.tour_bounds import priced, prove, subtour_prices, violated
 from icdc.search.tour_prices import assignment, patched, with_barriers
 from icdc.search.tours import construct, improve, iterate, length, survey
@@ -133,7 +134,7 @@ def test_the_subtour_bound_is_much_better_on_a_noisy_plane() -> None:
     start = construct(distances)
     assert start is not None
     ground = survey(start.costs, start.prices)
-    tour = iterate(ground, improve(ground, start.successor), seed=1, iterations=3000)
+    tour = iterate(ground, improve(ground, start.successor), Budget(steps=3000), seed=1)
     relaxation = subtour_prices(start.costs, start.prices, tour)
     best = float(length(distances, tour))
     assert start.prices.bound < 0.9 * best

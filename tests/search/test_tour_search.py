@@ -8,17 +8,18 @@ import pytest
 from benchmarks.families import TOURS, distances_of
 from icdc.baselines.assignment import BranchAndBound
 from icdc.baselines.one_by_one import Single
-from icdc.search.effort import Effort
-from icdc.search.tour_search import TourSearch, search
+from icdc.search.run import Budget
+from icdc.search.tour_search import TourSearch
 from icdc.search.tours import length
+
+from .tiny import run
 
 
 @pytest.mark.parametrize("name", ["crane", "tmat", "uniform"])
 def test_families_near_their_assignment_are_proven(name: str) -> None:
     """And the length is the one that branch and bound proves."""
     distances = distances_of(name, 25, 0)
-    found = search(distances, 5.0, seed=1)
-    assert found is not None
+    found = run(TourSearch(distances, 1), 5.0)
     assert found.proven
     assert found.bound == length(distances, found.choice)
     start = np.roll(np.arange(25), -1)
@@ -30,11 +31,10 @@ def test_families_near_their_assignment_are_proven(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(TOURS))
 def test_a_bound_is_never_above_the_tour_and_the_limit_is_kept(name: str) -> None:
     distances = distances_of(name, 60, 1)
-    search(distances, 0.1, seed=1)  # compiles
+    run(TourSearch(distances, 1), 0.1)  # compiles
     begin = time.perf_counter()
-    found = search(distances, 0.5, seed=1)
+    found = run(TourSearch(distances, 1), 0.5)
     assert time.perf_counter() - begin < 5
-    assert found is not None
     assert sorted(found.choice) == list(range(60))
     assert found.bound <= length(distances, found.choice)
     assert found.proven == (found.bound == length(distances, found.choice))
@@ -46,14 +46,13 @@ def test_forbidden_steps_leave_a_tour_or_none() -> None:
     allowed = np.zeros((12, 12), dtype=bool)
     allowed[road, np.roll(road, -1)] = True
     distances = np.where(allowed, 50, 1)
-    found = search(distances, 1.0, seed=1, allowed=allowed)
-    assert found is not None
+    found = run(TourSearch(distances, 1, allowed), 1.0)
     assert (found.choice[road] == np.roll(road, -1)).all()
     assert found.proven
     two = np.zeros((12, 12), dtype=bool)  # two rings of six
     for ring in (road[:6], road[6:]):
         two[ring, np.roll(ring, -1)] = True
-    assert search(distances, 0.2, seed=1, allowed=two) is None
+    assert run(TourSearch(distances, 1, two), 0.2).solved is False
 
 
 def test_without_seconds_the_same_seed_gives_the_same_parts() -> None:
@@ -62,41 +61,35 @@ def test_without_seconds_the_same_seed_gives_the_same_parts() -> None:
     for _ in range(2):
         parts = TourSearch(distances, 3)
         for part, steps in ((parts.construct, 0), (parts.search, 100), (parts.prove, 0), (parts.search, 400)):
-            part(Effort(None, steps, 2))
-        assert parts.best is not None
-        found.append(parts.best)
+            part(Budget(None, steps, 2))
+            found.append(parts)
     assert (found[0].choice == found[1].choice).all()
-    assert (found[0].cost, found[0].bound, found[0].found_by) == (found[1].cost, found[1].bound, found[1].found_by)
+    assert (found[0].cost, found[0].bound) == (found[1].cost, found[1].bound)
     assert found[0].cost == length(distances, found[0].choice)
 
 
 def test_a_proposal_is_searched_on_from() -> None:
     """What search makes of it belongs to both; what it cannot improve is as it was proposed."""
     distances = distances_of("uniform", 60, 0)
-    best = search(distances, 10.0, seed=1)
-    assert best is not None
+    best = run(TourSearch(distances, 1), 10.0)
     parts = TourSearch(distances, 3)
-    parts.construct(Effort())
-    assert parts.best is not None
-    assert parts.best.cost > best.cost
+    parts.construct(Budget())
+    assert parts.cost > best.cost
     swapped = best.choice.copy()
     one, two, three = 0, int(swapped[0]), int(swapped[swapped[0]])
     swapped[one], swapped[two], swapped[three] = three, swapped[three], two  # two neighbours change places
-    parts.take_up(swapped, "somebody", Effort(None, 50))
-    assert parts.best.cost == best.cost
-    assert parts.best.found_by == "somebody + search"
+    parts.search_from(swapped, "somebody", Budget(steps=50))
+    assert parts.cost == best.cost
+    assert parts.incumbent.found_by[0] == "somebody + search"
     again = TourSearch(distances, 3)
-    again.construct(Effort())
-    again.take_up(best.choice, "somebody", Effort(None, 50))
-    assert again.best is not None
-    assert again.best.found_by == "somebody"
+    again.construct(Budget())
+    again.search_from(best.choice, "somebody", Budget(steps=50))
+    assert again.incumbent.found_by[0] == "somebody"
 
 
 def test_a_start_is_one_of_the_tours_searched_from() -> None:
     distances = distances_of("uniform", 60, 0)
-    best = search(distances, 10.0, seed=1)
-    assert best is not None
+    best = run(TourSearch(distances, 1), 10.0)
     parts = TourSearch(distances, 3, start=best.choice)
-    parts.construct(Effort())
-    assert parts.best is not None
-    assert (parts.best.cost, parts.best.found_by) == (best.cost, "start")
+    parts.construct(Budget())
+    assert (parts.cost, parts.incumbent.found_by[0]) == (best.cost, "start")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.families import TOURS, distances_of
 from icdc.jit import plain
 from icdc.search import tours
+from icdc.search.run import Budget
 from icdc.search.tour_moves import kicks
 from icdc.search.tour_prices import Prices
 from icdc.search.tours import Kicks, Terrain, construct, improve, iterate, length, survey, tour_of
@@ -122,7 +123,7 @@ def test_search_never_lengthens_and_stays_a_tour(name: str) -> None:
     for given in (start.successor, random_tour(40, 0)):
         kept = given.copy()
         better = improve(ground, given)
-        best = iterate(ground, better, seed=1, iterations=300)
+        best = iterate(ground, better, Budget(steps=300), seed=1)
         assert is_tour(better)
         assert is_tour(best)
         assert length(distances, best) <= length(distances, better) <= length(distances, given)
@@ -134,7 +135,7 @@ def test_search_never_lengthens_and_stays_a_tour(name: str) -> None:
 @pytest.mark.parametrize("turns", [False, True])
 def test_kicks_find_the_shortest_tour_of_a_few_cities(seed: int, turns: bool) -> None:
     distances = instance(seed)
-    found = iterate(terrain(distances, turns=turns), random_tour(SIZE, seed), seed=seed, iterations=2000)
+    found = iterate(terrain(distances, turns=turns), random_tour(SIZE, seed), Budget(steps=2000), seed=seed)
     assert length(distances, found) == shortest(distances)
 
 
@@ -153,7 +154,7 @@ def test_the_best_tour_met_is_returned() -> None:
     assert start is not None
     ground = survey(start.costs, start.prices)
     tour = improve(ground, start.successor)
-    lengths = [length(distances, iterate(ground, tour, seed=1, iterations=count)) for count in range(0, 1600, 300)]
+    lengths = [length(distances, iterate(ground, tour, Budget(steps=count), seed=1)) for count in range(0, 1600, 300)]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] < lengths[0]
 
@@ -170,7 +171,7 @@ def test_forbidden_steps_are_avoided() -> None:
         start = construct(distances, allowed)
         assert start is not None
         ground = survey(start.costs, start.prices)
-        for found in (improve(ground, given), iterate(ground, given, seed=1, iterations=500)):
+        for found in (improve(ground, given), iterate(ground, given, Budget(steps=500), seed=1)):
             assert is_tour(found)
             assert allowed[np.arange(SIZE), found].all()
         assert length(distances, found) == shortest(distances, allowed)
@@ -191,17 +192,17 @@ def test_integers_stay_exact() -> None:
     large = terrain(small + offset)
     assert large.costs.dtype == np.int64
     tour = random_tour(SIZE, 3)
-    found = iterate(large, tour, seed=1, iterations=300)
-    np.testing.assert_array_equal(found, iterate(ground, tour, seed=1, iterations=300))
+    found = iterate(large, tour, Budget(steps=300), seed=1)
+    np.testing.assert_array_equal(found, iterate(ground, tour, Budget(steps=300), seed=1))
     assert length(large.costs, found) == SIZE * offset + length(small, found)
 
 
 def test_the_same_seed_gives_the_same_tour_and_chunks_do_not_matter() -> None:
     ground = terrain(distances_of("noisy-plane", 80, 0))
     tour = random_tour(80, 0)
-    one = iterate(ground, tour, seed=5, iterations=700)
-    np.testing.assert_array_equal(one, iterate(ground, tour, seed=5, iterations=700))
-    others = [iterate(ground, tour, seed=seed, iterations=40) for seed in range(6)]
+    one = iterate(ground, tour, Budget(steps=700), seed=5)
+    np.testing.assert_array_equal(one, iterate(ground, tour, Budget(steps=700), seed=5))
+    others = [iterate(ground, tour, Budget(steps=40), seed=seed) for seed in range(6)]
     assert any((other != others[0]).any() for other in others)
 
 
@@ -212,9 +213,9 @@ def test_compiled_and_plain_code_agree(real: bool) -> None:
     for turns in (False, True):
         ground = terrain(distances, turns=turns)
         tour = random_tour(25, 1)
-        fast = iterate(ground, tour, seed=3, iterations=150)
+        fast = iterate(ground, tour, Budget(steps=150), seed=3)
         with plain():
-            np.testing.assert_array_equal(iterate(ground, tour, seed=3, iterations=150), fast)
+            np.testing.assert_array_equal(iterate(ground, tour, Budget(steps=150), seed=3), fast)
 
 
 @pytest.mark.parametrize("slack", [0, 20_000])
@@ -240,10 +241,10 @@ def test_a_kick_is_kept_only_within_the_slack(slack: int) -> None:
 def test_searches_side_by_side_are_no_worse_than_one_and_repeat_themselves() -> None:
     ground = terrain(distances_of("noisy-plane", 80, 0))
     tour = random_tour(80, 0)
-    two = [iterate(ground, tour, seed=5, iterations=50, threads=3) for _ in range(2)]
+    two = [iterate(ground, tour, Budget(steps=50, searches=3), seed=5) for _ in range(2)]
     np.testing.assert_array_equal(two[0], two[1])
-    ones = [length(ground.costs, iterate(ground, tour, seed=seed, iterations=5)) for seed in range(8)]
-    several = [length(ground.costs, iterate(ground, tour, seed=seed, iterations=5, threads=3)) for seed in range(8)]
+    ones = [length(ground.costs, iterate(ground, tour, Budget(steps=5), seed=seed)) for seed in range(8)]
+    several = [length(ground.costs, iterate(ground, tour, Budget(steps=5, searches=3), seed=seed)) for seed in range(8)]
     assert all(many <= one for many, one in zip(several, ones, strict=True))
     assert several != ones
 
@@ -270,28 +271,27 @@ def test_without_a_compiler_a_descent_looks_at_the_clock() -> None:
 
 
 def test_limits_end_the_search() -> None:
-    """Seconds, a target that is met, and a missing limit."""
+    """Seconds, a target that is met, and no steps."""
     distances = distances_of("noisy-plane", 120, 0)
     ground = terrain(distances)
     tour = improve(ground, random_tour(120, 0))
-    iterate(ground, tour, seed=1, iterations=1)
+    iterate(ground, tour, Budget(steps=1), seed=1)
     begin = time.perf_counter()
-    iterate(ground, tour, seed=1, seconds=0.3)
+    iterate(ground, tour, Budget(seconds=0.3), seed=1)
     assert 0.2 < time.perf_counter() - begin < 3
     target = float(length(distances, tour)) + 1
-    np.testing.assert_array_equal(iterate(ground, tour, seed=1, iterations=10**9, target=target), tour)
-    with pytest.raises(ValueError, match="needs a limit"):
-        iterate(ground, tour, seed=1)
+    np.testing.assert_array_equal(iterate(ground, tour, Budget(steps=10**9), seed=1, target=target), tour)
+    np.testing.assert_array_equal(iterate(ground, tour, Budget(), seed=1), tour)
 
 
 def test_threads_do_not_disturb_each_other() -> None:
     ground = terrain(distances_of("tmat", 60, 2))
     tour = random_tour(60, 0)
-    alone = [iterate(ground, tour, seed=seed, iterations=200) for seed in range(4)]
+    alone = [iterate(ground, tour, Budget(steps=200), seed=seed) for seed in range(4)]
     found: dict[int, NDArray[np.int64]] = {}
 
     def run(seed: int) -> None:
-        found[seed] = iterate(ground, tour, seed=seed, iterations=200)
+        found[seed] = iterate(ground, tour, Budget(steps=200), seed=seed)
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -306,7 +306,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 def test_the_smallest_instances(size: int) -> None:
     for seed in range(5):
         distances = instance(seed, size)
-        found = iterate(terrain(distances, turns=True), random_tour(size, seed), seed=1, iterations=200)
+        found = iterate(terrain(distances, turns=True), random_tour(size, seed), Budget(steps=200), seed=1)
         assert is_tour(found)
         if size != 2:
             assert length(distances, found) <= length(distances, random_tour(size, seed))

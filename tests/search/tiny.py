@@ -5,6 +5,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from icdc.search.run import Budget, InstanceSearch
+
 
 def instance(
     seed: int, whole: bool = True, jobs: int = 6, machines: int = 3
@@ -43,3 +45,11 @@ def random_choice(seed: int, durations: NDArray[np.generic], allowed: NDArray[np
     random = np.random.default_rng(seed)
     score = random.random(durations.shape)
     return (score if allowed is None else np.where(allowed, score, -1.0)).argmax(1)
+
+
+def run(search: InstanceSearch, seconds: float) -> InstanceSearch:
+    """Run all parts of a search within about `seconds`, and return it."""
+    budget = Budget(seconds)
+    for part, share in ((search.construct, 0.5), (search.search, 0.1), (search.prove, 0.5), (search.search, 1.0)):
+        part(budget.share(share))
+    return search

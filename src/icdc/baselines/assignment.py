@@ -4,7 +4,6 @@ On random asymmetric matrices the cheapest assignment costs nearly what the best
 branchings prove the optimum; on symmetric ones the bound is weak and a limit is soon met.
 """
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..problems.bounds import assignment_bound
+from ..search.run import Budget, Incumbent
 from ..search.tour_branching import branch, sum_error
 from .one_by_one import OneByOne, Single, SingleAnswer
 
@@ -69,13 +69,14 @@ class BranchAndBound(OneByOne):
         from scipy.optimize import linear_sum_assignment  # noqa: F401
 
     def answer(self, single: Single) -> SingleAnswer:
-        deadline = np.inf if single.limit is None else time.perf_counter() + single.limit
-        costs = single.matrix.astype(np.float64)
-        starts = (single.start, AssignmentPatching().answer(single).choice)
-        start = min(starts, key=lambda tour: float(costs[np.arange(len(costs)), tour].sum()))
-        found = branch(single.matrix, start, self.nodes, deadline)
-        bound = found.bound - sum_error(single.matrix) if found.proven else found.bound
-        return SingleAnswer(found.choice, bound, found.proven)
+        cities, whole = len(single.matrix), bool(np.issubdtype(single.matrix.dtype, np.integer))
+        incumbent = Incumbent(1, cities, whole)
+        for tour in (single.start, AssignmentPatching().answer(single).choice):
+            incumbent.offer(tour, single.matrix[np.arange(cities), tour].sum(), "start")
+        branch(single.matrix, incumbent, self.nodes, Budget(single.limit))
+        proven = bool(incumbent.proven[0])
+        bound = incumbent.bound[0] - (sum_error(single.matrix) if proven else 0.0)
+        return SingleAnswer(incumbent.choice[0], float(bound), proven)
 
 
 def _cycles_of(successor: NDArray[np.int64]) -> list[NDArray[np.int64]]:

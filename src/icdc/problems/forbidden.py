@@ -6,13 +6,13 @@ no forbidden pair exactly if it costs less than one, and lower bounds stay true.
 solution that uses it is infeasible, whatever it costs.
 """
 
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, visible
+from ..search.run import Budget, Incumbent
 from ..search.tour_branching import branch
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
 from .base import Arrays, Problem, Structure
@@ -271,19 +271,19 @@ def _tours(
     from ..kernels import improve_tours
 
     matrices = torch.from_numpy(costs)
-    deadline = np.inf if seconds is None else time.perf_counter() + seconds  # importing is no part of the search
+    budget = Budget(seconds)  # importing is no part of the search
     for _ in range(2 * choice.shape[1]):
         bad = np.flatnonzero(_broken(permitted, choice))
-        if not len(bad) or time.perf_counter() > deadline:
+        if not len(bad) or budget.over:
             return choice
         changed = improve_tours(matrices[bad], torch.from_numpy(choice[bad])[:, None], 1)[:, 0].numpy()
         if np.array_equal(changed, choice[bad]):
             break
         choice[bad] = changed
     for place in np.flatnonzero(_broken(permitted, choice)):
-        if time.perf_counter() > deadline:
+        if budget.over:
             break
-        choice[place] = tour_with_fewest(~permitted[place], choice[place], deadline)[0]
+        choice[place] = tour_with_fewest(~permitted[place], choice[place], budget)[0]
     return choice
 
 
@@ -292,16 +292,20 @@ def _lengths(costs: NDArray[Any], tours: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def tour_with_fewest(
-    forbidden: NDArray[np.bool_], start: NDArray[np.int64] | None = None, deadline: float = np.inf
+    forbidden: NDArray[np.bool_], start: NDArray[np.int64] | None = None, budget: Budget | None = None
 ) -> tuple[NDArray[np.int64], bool]:
     """Return a tour (n,) with few forbidden steps (n, n), and whether one without any is known not to exist.
 
-    start : (n,) a tour to begin with; deadline : when to end, by `time.perf_counter`.
+    start : (n,) a tour to begin with.
     """
     # a tour costs as many units as it has forbidden steps
-    openings = max(1, round(OPENINGS * min(1.0, (SIZE / len(forbidden)) ** 3)))
-    found = branch(forbidden.astype(np.int64), start, openings, deadline)
-    return found.choice, bool(found.bound > 0)
+    costs, cities = forbidden.astype(np.int64), np.arange(len(forbidden))
+    openings = max(1, round(OPENINGS * min(1.0, (SIZE / len(costs)) ** 3)))
+    incumbent = Incumbent(1, len(costs), whole=True)
+    if start is not None:
+        incumbent.offer(start, costs[cities, start].sum(), "start")
+    branch(costs, incumbent, openings, budget or Budget())
+    return incumbent.choice[0], bool(incumbent.bound[0] > 0)
 
 
 def _broken(permitted: NDArray[np.bool_], choice: NDArray[np.int64]) -> NDArray[np.bool_]:

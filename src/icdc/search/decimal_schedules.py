@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .effort import Effort
-from .incumbent import Incumbent
+from .run import Budget, Incumbent, InstanceSearch
 from .schedule_search import ScheduleSearch
 from .schedules import Choice, makespan
 
@@ -37,40 +36,32 @@ def whole_units(durations: NDArray[Any]) -> tuple[NDArray[np.int64], float] | No
     return None
 
 
-class DecimalScheduleSearch:
-    """The search for one short schedule in whole units; what it has found is told in the units of the durations.
+class DecimalScheduleSearch(InstanceSearch):
+    """The search for one short schedule in whole units; its incumbent counts in the units of the durations.
 
     Parameters
     ----------
     durations : (jobs, machines) reals.
     units, scale : the same as whole numbers, and how many of them make 1 (`whole_units`).
-    seed, start : as in `ScheduleSearch`.
+    seed, start, incumbent : as in `InstanceSearch`.
     """
 
     def __init__(
-        self, durations: NDArray[Any], units: NDArray[np.int64], scale: float, seed: int, start: Choice | None = None
+        self,
+        durations: NDArray[Any],
+        units: NDArray[np.int64],
+        scale: float,
+        seed: int,
+        start: Choice | None = None,
+        incumbent: Incumbent | None = None,
     ) -> None:
-        self.given, self.scale = np.asarray(durations, dtype=np.float64), scale
-        self.inner = ScheduleSearch(units, seed, start=start)
+        super().__init__(np.asarray(durations, dtype=np.float64), seed, start, incumbent)
+        self.inner, self.scale = ScheduleSearch(units, seed, start=start), scale
 
     @property
     def durations(self) -> NDArray[Any]:
         """The numbers that are computed with."""
         return self.inner.durations
-
-    @property
-    def best(self) -> Incumbent | None:
-        """The best schedule so far with its bound; None before `construct`.
-
-        The bound is lowered by what rounding the durations, adding them up and dividing may have added to it.
-        """
-        best = self.inner.best
-        if best is None:
-            return None
-        bound = best.bound / self.scale
-        if np.isfinite(bound):
-            bound -= bound * (2 * ROUNDING + len(self.given) * 2.0**-53)
-        return Incumbent(best.choice, makespan(self.given, best.choice).item(), bound, best.found_by)
 
     @property
     def likely(self) -> bool:
@@ -82,18 +73,34 @@ class DecimalScheduleSearch:
         """Whether an integer program is likely to be done soon."""
         return self.inner.hopeful
 
-    def construct(self, effort: Effort) -> None:
+    def construct(self, budget: Budget) -> None:
         """Make a first schedule, and a bound."""
-        self.inner.construct(effort)
+        self.inner.construct(budget)
+        self._offer_inner()
 
-    def prove(self, effort: Effort, brief: bool = False) -> None:
+    def prove(self, budget: Budget, brief: bool = False) -> None:
         """Raise the bound, or look for a better schedule among all that could be better."""
-        self.inner.prove(effort, brief)
+        self.inner.prove(budget, brief)
+        self._offer_inner()
 
-    def search(self, effort: Effort) -> None:
+    def search(self, budget: Budget) -> None:
         """Make exchanges, from where it stopped the last time."""
-        self.inner.search(effort)
+        self.inner.search(budget)
+        self._offer_inner()
 
-    def take_up(self, choice: Choice, by: str, effort: Effort) -> None:
-        """Take a schedule (jobs,) that somebody else proposes, and search on from it for a while."""
-        self.inner.take_up(choice, by, effort)
+    def search_from(self, choice: Choice, found_by: str, budget: Budget) -> None:
+        """Take a schedule (jobs,) that another method proposes, and search on from it for a while."""
+        self.inner.search_from(choice, found_by, budget)
+        self._offer_inner()
+
+    def cost_of(self, choice: Choice) -> Any:
+        """Return the makespan of a schedule (jobs,)."""
+        return makespan(self.matrix, choice)
+
+    def _offer_inner(self) -> None:
+        """Offer the best schedule in whole units; its bound less what rounding, adding and dividing may have added."""
+        self.offer(self.inner.choice, str(self.inner.incumbent.found_by[0]))
+        bound = self.inner.bound / self.scale
+        if np.isfinite(bound):
+            bound -= bound * (2 * ROUNDING + len(self.matrix) * 2.0**-53)
+        self.incumbent.raise_bound(bound)

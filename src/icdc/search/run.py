@@ -10,6 +10,7 @@ for place in incumbent.open():
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Self
@@ -199,6 +200,97 @@ class Budget:
         share = Budget(part * self.left if self.timed else None, steps, side_by_side, self.clock)
         share.deadline, share._whole = min(share.deadline, self.deadline), self
         return share
+
+
+class InstanceSearch(ABC):
+    """A search for one instance, in parts that can be taken in turn; what it finds is offered to an incumbent.
+
+    Parameters
+    ----------
+    matrix : (rows, columns) integers or reals.
+    seed : of all random numbers.
+    start : (rows,) a solution to begin with.
+    incumbent : that of the instance alone (`Incumbent.at`); by default a new one.
+    """
+
+    def __init__(
+        self,
+        matrix: NDArray[Any],
+        seed: int,
+        start: NDArray[np.int64] | None = None,
+        incumbent: Incumbent | None = None,
+    ) -> None:
+        self.matrix, self.seed, self.start = matrix, seed, start
+        whole = bool(np.issubdtype(matrix.dtype, np.integer))
+        self.incumbent = Incumbent(1, len(matrix), whole) if incumbent is None else incumbent
+        self.constructed = False
+
+    @abstractmethod
+    def construct(self, budget: Budget) -> None:
+        """Make a first solution, and a bound."""
+
+    @abstractmethod
+    def prove(self, budget: Budget, brief: bool = False) -> None:
+        """Raise the bound, or look for a better solution among all that could be better.
+
+        brief : only what takes little time even where nothing is compiled.
+        """
+
+    @abstractmethod
+    def search(self, budget: Budget) -> None:
+        """Improve the solution, from where it stopped the last time."""
+
+    @abstractmethod
+    def search_from(self, choice: NDArray[np.int64], found_by: str, budget: Budget) -> None:
+        """Take a solution (rows,) that another method proposes, and search on from it for a while."""
+
+    @abstractmethod
+    def cost_of(self, choice: NDArray[np.int64]) -> Any:
+        """Return what a solution (rows,) costs."""
+
+    @property
+    @abstractmethod
+    def likely(self) -> bool:
+        """Whether a proof is worth trying, and was not tried in vain yet."""
+
+    @property
+    def hopeful(self) -> bool:
+        """Whether a proof deserves more time than others, as it will probably end."""
+        return False
+
+    @property
+    def choice(self) -> NDArray[np.int64]:
+        """The best solution so far (rows,)."""
+        return np.array(self.incumbent.choice[0])
+
+    @property
+    def cost(self) -> Any:
+        """What it costs, exactly."""
+        return self.incumbent.exact_cost[0].item()
+
+    @property
+    def bound(self) -> float:
+        """No solution costs less."""
+        return float(self.incumbent.bound[0])
+
+    @property
+    def solved(self) -> bool:
+        """Whether there is a solution."""
+        return bool(self.incumbent.solved[0])
+
+    @property
+    def proven(self) -> bool:
+        """Whether there is none better."""
+        return bool(self.incumbent.proven[0])
+
+    @property
+    def unproven(self) -> bool:
+        """Whether it was constructed, and there may be a better solution."""
+        return self.constructed and self.solved and not self.proven
+
+    def offer(self, choice: NDArray[np.int64], found_by: str) -> None:
+        """Keep a solution (rows,) if it is better."""
+        self.incumbent.offer(choice, self.cost_of(choice), found_by)
 
 
 def cores() -> int:

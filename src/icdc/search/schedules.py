@@ -5,7 +5,6 @@ are added as 64-bit integers and stay exact; others are 64-bit floats.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit import compiled, fast_here
-from .incumbent import Incumbent
+from .run import Budget, run_all
 from .schedule_moves import descend
 from .schedule_prices import Prices, price
 from .schedule_tabu import Tabu, place
-from .side_by_side import run_all
 
 Durations = NDArray[Any]
 Choice = NDArray[np.int64]
@@ -121,42 +119,30 @@ def improve(
 def iterate(
     durations: Durations,
     choice: Choice,
+    budget: Budget,
     allowed: Allowed | None = None,
     *,
     prices: Prices | None = None,
     bound: float | None = None,
-    seconds: float | None = None,
-    iterations: int | None = None,
     seed: int = 0,
-    threads: int = 1,
-    clock: Callable[[], float] = time.monotonic,
-) -> Incumbent:
-    """Search on from a choice (jobs,) until the bound is met, `seconds` have passed or `iterations` steps are made.
+) -> Choice:
+    """Search on from a choice (jobs,) until the budget is spent or the bound is met; return the best one.
 
     Parameters
     ----------
     prices, bound
         What `construct` found; a better lower bound may be given, at which the search ends. Default: worked out.
-    seconds, iterations
-        Limits, for each thread; at least one. Without `seconds` the answer depends on the seed and the threads only.
-    threads
-        Searches side by side (side by side in truth only where numba compiles them), each with a seed of its own.
-    clock
-        What measures `seconds`.
     """
-    start = clock()
     times = numbers(durations, allowed)
     _check(times, choice, allowed)
     prices = prices or price(times, allowed)
     goal = max(prices.bound, bound or 0.0)
     given = np.ascontiguousarray(prices.scaled())
-    searches = [Tabu(times, given, choice, goal, seed * 1000 + index) for index in range(max(1, threads))]
-    run_all(searches, iterations, None if seconds is None else seconds - (clock() - start), clock)
-    best = min(searches, key=lambda search: search.best[0])
-    found = best.best_choice.copy()
-    if makespan(times, found) > makespan(times, choice):  # sums of reals kept up by additions may drift
-        found = choice.astype(np.int64)
-    return Incumbent(found, makespan(times, found).item(), goal)
+    searches = [Tabu(times, given, choice, goal, seed * 1000 + index) for index in range(max(1, budget.searches))]
+    run_all(searches, budget)
+    found = min(searches, key=lambda search: search.best[0]).best_choice.copy()
+    # sums of reals kept up by additions may drift
+    return found if makespan(times, found) <= makespan(times, choice) else choice.astype(np.int64)
 
 
 @compiled

@@ -1,6 +1,5 @@
 """Branch and bound on assignments (Carpaneto, Toth): proofs in milliseconds where assignments are nearly tours."""
 
-import time
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..later import optimize
-from .incumbent import Incumbent
+from .run import Budget, Incumbent
 
 Arc = tuple[int, int]
 
@@ -29,39 +28,49 @@ class Node(NamedTuple):
     excluded: tuple[Arc, ...] = ()
 
 
-def branch(matrix: NDArray[Any], start: NDArray[np.int64] | None, nodes: int, deadline: float = np.inf) -> Incumbent:
+def branch(matrix: NDArray[Any], incumbent: Incumbent, nodes: int, budget: Budget) -> None:
     """Open the node of the lowest bound, and break the cycle of its assignment that has the fewest free arcs.
 
     At least one arc of the cycle is missing in a tour: child h misses the h-th and takes those before it, so that no
-    two children share a tour. `start` (n,) is the tour to beat; without one any first tour is. After `nodes` openings,
-    or at the deadline (of `time.perf_counter`), the answer is the best tour so far with the lowest open bound. Integers
-    are exact; for reals the bound is lowered by the rounding of sums, and a proof holds to within that.
+    two children share a tour. After `nodes` openings, or when the time is over, the incumbent has the best tour so far
+    and the lowest open bound. Integers are exact; for reals that bound is lowered by the rounding of sums, and a proof
+    holds to within that.
 
     matrix : (n, n) what steps cost; the diagonal is ignored.
+    incumbent : of this instance alone; its tour is to be beaten, or any first one where there is none.
     """
     costs = matrix.astype(np.float64)
     np.fill_diagonal(costs, np.inf)
     cheapest = _assignment(costs)
     assert cheapest is not None  # every tour is an assignment
-    error = sum_error(matrix)
+
+    def offer(successor: list[int] | NDArray[np.int64]) -> None:
+        choice = np.asarray(successor)
+        incumbent.offer(choice, _length(matrix, choice), "exact")
+
     if _is_tour(cheapest[1]):
-        return Incumbent(np.array(cheapest[1]), cheapest[0], cheapest[0], "exact")
-    first = np.roll(np.arange(len(costs)), -1) if start is None else start
-    best, choice = _length(costs, first), first.tolist()
+        offer(cheapest[1])
+        incumbent.raise_bound(cheapest[0])
+        return
+    if not incumbent.solved[0]:
+        offer(np.roll(np.arange(len(costs)), -1))
+    best = float(_length(costs, incumbent.choice[0]))
     open_nodes, made, opened = [Node(cheapest[0], 0, cheapest[1])], 1, 0
     while open_nodes and open_nodes[0].bound < best:
-        if opened >= nodes or time.perf_counter() > deadline:
-            return Incumbent(np.array(choice), best, open_nodes[0].bound - error, "exact")
+        if opened >= nodes or budget.over:
+            incumbent.raise_bound(open_nodes[0].bound - sum_error(matrix))
+            return
         opened += 1
         for child in _children(costs, heappop(open_nodes)):
             if child.bound >= best:
                 continue
             if _is_tour(child.successor):
-                best, choice = child.bound, child.successor
+                best = child.bound
+                offer(child.successor)
             else:
                 heappush(open_nodes, child._replace(order=made))
                 made += 1
-    return Incumbent(np.array(choice), best, best, "exact")
+    incumbent.raise_bound(best)
 
 
 def _children(costs: NDArray[np.float64], node: Node) -> Iterator[Node]:
@@ -125,8 +134,8 @@ def _is_tour(successor: list[int]) -> bool:
     return steps == len(successor)
 
 
-def _length(costs: NDArray[np.float64], successor: NDArray[np.int64]) -> float:
-    return float(costs[np.arange(len(costs)), successor].sum())
+def _length(costs: NDArray[Any], successor: NDArray[np.int64]) -> Any:
+    return costs[np.arange(len(costs)), successor].sum()
 
 
 def sum_error(matrix: NDArray[np.int64] | NDArray[np.float64]) -> float:

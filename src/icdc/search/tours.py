@@ -2,7 +2,7 @@
 
     start = construct(distances)
     terrain = survey(start.costs, start.prices)
-    tour = iterate(terrain, improve(terrain, start.successor), seconds=1.0, seed=1)
+    tour = iterate(terrain, improve(terrain, start.successor), Budget(seconds=1.0), seed=1)
 
 `tour_bounds.subtour_prices` gives better prices, and with them a better terrain, where assignments are far from tours.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit import fast_here
-from .side_by_side import run_all
+from .run import Budget, run_all
 from .tour_moves import Queue, Tour, descend, kicks, wake
 from .tour_prices import Indices, Numbers, Prices, assignment, patched, with_barriers
 
@@ -125,25 +125,22 @@ def improve(terrain: Terrain, successor: Indices, depth: int = DEPTH, *, seconds
 def iterate(
     terrain: Terrain,
     successor: Indices,
+    budget: Budget,
     *,
     seed: int,
-    iterations: int | None = None,
-    seconds: float | None = None,
     target: float | None = None,
     depth: int = DEPTH,
-    threads: int = 1,
 ) -> Indices:
     """Iterated local search: kick, repair, keep what is not much worse; return the best tour (n,) met.
 
-    It ends after `iterations` kicks, `seconds`, or with a tour of at most `target`, whichever is first; without
-    `seconds` the same seed and threads give the same tour. `threads` searches run side by side, each with a seed of
-    its own.
+    It ends with the budget, or with a tour of at most `target`; without seconds the same seed gives the same tour. The
+    budget's searches run side by side, each with a seed of its own.
     """
-    begun = time.perf_counter()
-    until = np.inf if seconds is None else begun + seconds
-    searches = [Kicks(terrain, successor, seed + 7919 * number, target, depth, until) for number in range(threads)]
-    left = None if seconds is None else max(0.0, until - time.perf_counter())
-    run_all(searches, iterations, left, time.perf_counter)
+    searches = [
+        Kicks(terrain, successor, seed + 7919 * number, target, depth, budget.deadline)
+        for number in range(budget.searches)
+    ]
+    run_all(searches, budget)
     tours = [_shorter(terrain.costs, search.best, successor) for search in searches]
     return min(tours, key=lambda tour: float(length(terrain.costs, tour)))
 

@@ -15,17 +15,16 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..jit import plain, settle
-from ..search.effort import Effort, cores
+from ..search.run import Budget, Incumbent, cores
 from ..search.starting import compile_ahead, search_of
 from .beside import Loading, aside
 from .first import first_choice
 from .request import Improvement, Request
 from .results import Found
 from .shares import Shares
-from .verify import judge, lower_bounds, meets
+from .verify import judge, lower_bounds
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -78,13 +77,16 @@ class AnytimeSearch:
         self.matrices = matrices
         starts = [None] * request.count if request.start is None else list(request.start)
         structure, seed = request.problem.structure, request.seed
-        self.searches = [search_of(structure, one, seed, start) for one, start in zip(matrices, starts, strict=True)]
-        self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
-        self.cost = np.full(request.count, np.inf)
-        self.bound = np.full(request.count, -np.inf) if request.bound is None else request.bound.copy()
+        whole = bool(np.issubdtype(matrices.dtype, np.integer))
+        self.incumbent = Incumbent(request.count, request.shape[0], whole)
+        if request.bound is not None:
+            self.incumbent.raise_bound(request.bound)
         if not type(request.problem).lower_bound.__module__.startswith(OURS):
-            self.bound = np.fmax(self.bound, lower_bounds(request.problem, request.arrays))
-        self.found_by = [""] * request.count
+            self.incumbent.raise_bound(lower_bounds(request.problem, request.arrays))
+        self.searches = [
+            search_of(structure, one, seed, start, self.incumbent.at(place))
+            for place, (one, start) in enumerate(zip(matrices, starts, strict=True))
+        ]
         self.chain: Chain | None = None
         self.model: str | None = None
         self.stopped = False
@@ -100,16 +102,8 @@ class AnytimeSearch:
         """The seconds that are left."""
         return max(0.0, self.until - time.perf_counter())
 
-    def open(self) -> list[int]:
-        """Return the places of instances whose answers are not proven."""
-        return np.flatnonzero(~self.proven()).tolist()
-
-    def proven(self) -> NDArray[np.bool_]:
-        """Return which answers (count,) meet their bounds."""
-        return meets(self.cost, self.bound, np.issubdtype(self.matrices.dtype, np.integer))
-
     def run(self) -> Found:
-        """Search until everything is proven, the time is over, the effort is spent, or somebody says stop."""
+        """Search until everything is proven, the time is over, the steps are made, or somebody says stop."""
         interrupted = False
         try:
             self._begin()
@@ -118,16 +112,18 @@ class AnytimeSearch:
             else:
                 self._timed()
         except KeyboardInterrupt:
-            if not np.isfinite(self.cost).any():
+            if not self.incumbent.solved.any():
                 raise
             interrupted = True
         seconds = time.perf_counter() - self.began
-        proven = self.proven()
         samples = None
         # without a network there are no samples, without a limit turns are counted, and whole
         if self.make_network is not None and (interrupted or self.request.time_limit is not None):
             samples = 0 if self.chain is None else self.chain.samples
-        return Found(self.choice, seconds, self.bound, proven, self.model, interrupted, self.found_by, samples)
+        best = self.incumbent
+        return Found(
+            best.choice, seconds, best.bound, best.proven, self.model, interrupted, list(best.found_by), samples
+        )
 
     def _begin(self) -> None:
         """Make a first answer for every instance, and prove the tiny ones at once."""
@@ -142,8 +138,8 @@ class AnytimeSearch:
         with plain() if plainly else nullcontext():
             self._each("construct", range(count), CONSTRUCT)
             if tiny:
-                self._each("prove", self.open(), BRIEF)
-        if plainly and timed and self.open():
+                self._each("prove", self.incumbent.open(), BRIEF)
+        if plainly and timed and self.incumbent.open():
             compile_ahead(self.searches[0])
 
     def _each(self, part: str, places: Sequence[int], share: float) -> None:
@@ -156,36 +152,35 @@ class AnytimeSearch:
         ahead = AHEAD if self.matrices[0].size <= TINY else 1.0
         for done, place in enumerate(places):
             if (timed and self.left <= 0) or self.stopped:
-                self._answer_without_search([place for place in places[done:] if not np.isfinite(self.cost[place])])
+                self._answer_without_search([place for place in places[done:] if not self.incumbent.solved[place]])
                 return
             seconds = share * min(ahead / (len(places) - done), max(MOST_AHEAD, 1 / (len(places) - done))) * self.left
-            self._do(place, part, Effort(seconds if timed else None), brief=part == "prove")
+            self._do(place, part, Budget(seconds if timed else None), brief=part == "prove")
 
     def _answer_without_search(self, places: list[int]) -> None:
         """Take the choices that the rule of the problem gives at once."""
         if places:
             arrays = {name: array[places] for name, array in self.request.arrays.items()}
-            self.choice[places] = first_choice(self.request.problem, arrays)
-            self.cost[places] = judge(self.request.problem, arrays, self.choice[places])[1]
-            for place in places:
-                self.found_by[place] = "construction"
+            choice = first_choice(self.request.problem, arrays)
+            cost = judge(self.request.problem, arrays, choice)[1]
+            self.incumbent.offer(choice, cost, "construction", places)
 
     def _counted(self) -> None:
         """Do what can be counted: all of the classical search, then turns of the network, each searched on from."""
         for part, steps in (("search", STEPS // 7), ("prove", 0), ("search", STEPS), ("prove", 0)):
-            for place in self.open():
+            for place in self.incumbent.open():
                 if self.stopped:
                     return
-                self._do(place, part, Effort(None, steps, SEARCHES))
-        if self.make_network is None or not self.open() or self.stopped:
+                self._do(place, part, Budget(None, steps, SEARCHES))
+        if self.make_network is None or not self.incumbent.open() or self.stopped:
             return
         network = self.make_network()
         for _ in range(max(PROPOSALS, 1 + network.refine)):
-            if self.open() and not self.stopped:
-                self._propose(network, Effort(None, PROPOSED_STEPS))
-        for place in self.open():
+            if self.incumbent.open() and not self.stopped:
+                self._propose(network, Budget(None, PROPOSED_STEPS))
+        for place in self.incumbent.open():
             if not self.stopped:
-                self._do(place, "prove", Effort(None, 0, SEARCHES))
+                self._do(place, "prove", Budget(None, 0, SEARCHES))
 
     def _timed(self) -> None:
         """Take turns until the time is over."""
@@ -193,16 +188,16 @@ class AnytimeSearch:
         shares = Shares(FIRST_SHARES)
         network = Loading(self.make_network, self.request) if self.make_network is not None else None
         slot = min(LONGEST_SLOT, max(SHORTEST_SLOT, SLOT * limit))
-        while self.left > 0 and not self.stopped and (open_places := self.open()):
+        while self.left > 0 and not self.stopped and (open_places := self.incumbent.open()):
             ready = ["search"]
             if any(self.searches[place].likely for place in open_places):
                 ready.append("exact")
             if network is not None and network.ready(self.left):
                 ready.append("network")
-            way, before, began = shares.next(ready), self.cost.copy(), time.perf_counter()
+            way, before, began = shares.next(ready), self.incumbent.cost, time.perf_counter()
             if way == "network":
                 assert network is not None
-                self._propose(network.solver(), Effort(min(slot, self.left)))
+                self._propose(network.solver(), Budget(min(slot, self.left)))
             elif way == "exact":
                 places = [place for place in open_places if self.searches[place].likely]
                 hopeful = sum(self.searches[place].hopeful for place in places)
@@ -210,7 +205,7 @@ class AnytimeSearch:
             else:
                 self._in_time(open_places, "search", min(slot, self.left))
             with np.errstate(invalid="ignore"):
-                gain = np.nansum((before - self.cost) / np.maximum(np.abs(before), 1e-300))
+                gain = np.nansum((before - self.incumbent.cost) / np.maximum(np.abs(before), 1e-300))
             shares.report(way, time.perf_counter() - began, float(gain), ready)
 
     def _in_time(self, places: list[int], part: str, seconds: float) -> None:
@@ -220,48 +215,47 @@ class AnytimeSearch:
             left = until - time.perf_counter()
             if left <= 0 or self.stopped:
                 return
-            self._do(place, part, Effort(left / (len(places) - done), searches=cores()))
+            self._do(place, part, Budget(left / (len(places) - done), searches=cores()))
 
-    def _do(self, place: int, part: str, effort: Effort, brief: bool = False) -> None:
-        """Let the search of an instance do a part, and take what it found."""
-        work: Callable[[Effort], None] = getattr(self.searches[place], part)
+    def _do(self, place: int, part: str, budget: Budget, brief: bool = False) -> None:
+        """Let the search of an instance do a part, and report what it found."""
+        search, before = self.searches[place], self.incumbent.exact_cost[place]
+        work: Callable[[Budget], None] = getattr(search, part)
         if brief:
-            self.searches[place].prove(effort, brief=True)
+            search.prove(budget, brief=True)
         elif part == "prove":
-            aside(lambda: work(effort), self.until)
+            aside(lambda: work(budget), self.until)
         else:
-            work(effort)
-        self._take(place)
+            work(budget)
+        self._report(place, before)
 
-    def _propose(self, network: "DiffusionSolver", effort: Effort) -> None:
+    def _propose(self, network: "DiffusionSolver", budget: Budget) -> None:
         """Let the network propose solutions of the open instances, and search on from each."""
-        places = np.array(self.open())
+        best, places = self.incumbent, np.array(self.incumbent.open())
         if self.chain is None or not 2 * len(places) > len(self.chain.places):
             from .chain import Chain
 
             self.chain = Chain(network, self.request, places, self.chain)
             self.model = self.chain.model.name
         mine = self.chain.places
-        seconds = None if effort.seconds is None else PROPOSE * effort.seconds
-        choice, cost = self.chain.turn(self.choice[mine], self.cost[mine], self.bound[mine], seconds)
+        seconds = budget.seconds
+        choice, cost = self.chain.turn(
+            best.choice[mine], best.cost[mine], best.bound[mine], None if seconds is None else PROPOSE * seconds
+        )
         still = [(place, one) for place, one, value in zip(mine, choice, cost, strict=True) if np.isfinite(value)]
         for place, proposal in still:
-            self.searches[place].take_up(proposal, self.chain.found_by, effort.share(REPAIR / len(still)))
-            self._take(place)
+            before, share = best.exact_cost[place], REPAIR / len(still)
+            repair = Budget(None if seconds is None else share * seconds, round(share * budget.steps))
+            self.searches[place].search_from(proposal, self.chain.found_by, repair)
+            self._report(place, before)
 
-    def _take(self, place: int) -> None:
-        """Take over what the search of an instance knows, and tell whoever listens if that is better."""
-        best = self.searches[place].best
-        if best is None:
-            return
-        self.bound[place] = max(self.bound[place], best.bound)
-        if best.cost < self.cost[place]:
-            self.choice[place], self.cost[place], self.found_by[place] = best.choice, best.cost, best.found_by
+    def _report(self, place: int, before: float) -> None:
+        """Tell the callback if the solution of an instance is better than `before`."""
+        best = self.incumbent
+        if best.exact_cost[place] < before:
             seconds = time.perf_counter() - self.began
-            improvement = Improvement(
-                seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), list(self.found_by)
-            )
-            self.stopped |= self.request.tell(improvement) and bool(np.isfinite(self.cost).all())
+            improvement = Improvement(seconds, best.cost, best.choice.copy(), best.bound.copy(), list(best.found_by))
+            self.stopped |= self.request.tell(improvement) and bool(best.solved.all())
 
 
 def proof_seconds(hopeful: int, others: int, slot: float, left: float) -> float:
