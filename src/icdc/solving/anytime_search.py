@@ -120,7 +120,7 @@ class AnytimeSearch:
         # without a network there are no samples, without a limit turns are counted, and whole
         if self.make_network is not None and (interrupted or self.request.time_limit is not None):
             samples = 0 if self.chain is None else self.chain.samples
-        best = self.incumbent
+        best = self.incumbent.copy()  # a proof that was left behind may still offer to it
         return Found(
             best.choice, seconds, best.bound, best.proven, self.model, interrupted, list(best.found_by), samples
         )
