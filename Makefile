@@ -37,7 +37,7 @@ browser:
 
 # The picture of the page in docs/serving.md.
 screenshot: $(VENV)/.installed-dev browser
-	$(BIN)/python -m experiments.screenshot
+	$(BIN)/python -m experiments.service.page --picture
 
 mutants: $(VENV)/.installed-dev
 	$(BIN)/python tests/mutants/run.py -j $(WORKERS)

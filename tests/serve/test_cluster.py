@@ -19,8 +19,8 @@ PRESENT = all(importlib.util.find_spec(name) is not None for name in ("ray", "gr
 @pytest.mark.skipif(not PRESENT, reason="Ray Serve is not installed (pip install icdc[serve-cluster])")
 def test_no_job_is_lost_when_a_replica_dies() -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, str(ROOT / "benchmarks" / "serve_ray.py"), "--jobs", "24"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    command = [sys.executable, "-m", "experiments.service.faults", "--ray", "--jobs", "24"]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     found = json.loads(ended.stdout.splitlines()[-1])
     assert found["accepted"] > 0

@@ -1,6 +1,7 @@
 """Faults on `icdc serve` under load: nothing that was promised may be lost, and nothing may hang.
 
-    python benchmarks/serve_faults.py --seconds 30
+    python -m experiments.service.faults --seconds 30
+    python -m experiments.service.faults --ray --jobs 60     # two replicas, one of them killed under load
 
 Clients submit jobs all the time. Meanwhile the server is killed and started again, workers are killed, the disk is
 full for a while, bodies stop in the middle and events are never read. At the end every job that was accepted must have
@@ -11,13 +12,13 @@ code is 1 if anything was lost, if no answer was ever seen, or if a job was refu
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -26,7 +27,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from serve_load import ask, children, requests_of
+from experiments.service.load import ask, children, free_port, requests_of, start
 
 ANSWERS, PATIENCE = 5, 20.0
 """New answers for which a fault waits, and seconds for which it does."""
@@ -41,15 +42,7 @@ class Subject:
 
     def start(self) -> None:
         """Start it and wait until it works."""
-        command = [sys.executable, "-m", "icdc", "serve", "--no-warm", "--port", str(self.port)]
-        self.process = subprocess.Popen([*command, "--data", str(self.folder), *self.flags])
-        while True:
-            time.sleep(0.1)
-            try:
-                if ask(self.port, "GET", "/healthz")[0] == 200:
-                    return
-            except OSError:
-                assert self.process.poll() is None, "the server ended"
+        self.process = start(self.port, ["--no-warm", "--data", str(self.folder), *self.flags])
 
     def kill(self) -> None:
         """Kill it as the kernel would."""
@@ -87,6 +80,31 @@ def ignore_events(port: int, jobs: list[str], stop: threading.Event) -> None:
         old.close()
 
 
+def replicas() -> list[int]:
+    """Return the processes that are replicas of Ray."""
+    numbers = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and (entry / "cmdline").read_bytes().startswith(b"ray::ServeReplica:icdc"):
+                numbers.append(int(entry.name))
+        except OSError:
+            continue
+    return sorted(numbers)
+
+
+def wait_for(port: int, name: str, until: float) -> dict[str, Any]:
+    """Return a job once it is done, or as it is when the time is over; {} where the server does not know it."""
+    while True:
+        try:
+            status, content, _ = ask(port, "GET", f"/v1/jobs/{name}")
+        except OSError:
+            status, content = 0, b""
+        job = json.loads(content) if status == 200 else {}
+        if job.get("state") == "done" or status == 404 or time.monotonic() > until:
+            return job
+        time.sleep(0.1)
+
+
 def fill_disk(folder: Path) -> None:
     """Leave no room in a folder, if it is a small file system of its own."""
     with open(folder / "ballast", "wb", buffering=0) as ballast:
@@ -97,16 +115,41 @@ def fill_disk(folder: Path) -> None:
             return
 
 
+def lose_a_replica(jobs: int) -> int:
+    """Submit jobs to two replicas, kill one in the middle, and count what became of the jobs."""
+    port, began = free_port(), time.monotonic()
+    process = start(port, ["--ray", "local", "--replicas", "2", "--no-warm", "--device", "cpu"])
+    while len(replicas()) < 2:
+        time.sleep(0.5)
+    ready = round(time.monotonic() - began, 1)
+    accepted = []
+    for number, body in enumerate(requests_of("mixed", jobs)):
+        if number == jobs // 2:
+            os.kill(replicas()[0], signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            status, content, _ = ask(port, "POST", "/v1/jobs", body)
+            accepted += [json.loads(content)["id"]] if status == 202 else []
+    until = time.monotonic() + 120
+    lost = sum(wait_for(port, name, until).get("state") != "done" for name in accepted)
+    process.terminate()
+    clean = process.wait(60) == 0
+    counts = {"accepted": len(accepted), "refused": jobs - len(accepted), "lost": lost, "ready_seconds": ready}
+    print(json.dumps({**counts, "clean": clean}))
+    return 1 if lost or not accepted else 0
+
+
 def main() -> int:
     """Let everything happen for some seconds, then count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--small-disk", type=Path, help="A mounted file system of a few MB to fill, e.g. a tmpfs.")
+    parser.add_argument("--ray", action="store_true", help="instead, lose one of two replicas of Ray")
+    parser.add_argument("--jobs", type=int, default=60, help="submitted to the replicas")
     options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    if options.ray:
+        return lose_a_replica(options.jobs)
+    port = free_port()
     folder = Path(tempfile.mkdtemp(dir=options.small_disk))
     subject = Subject(folder, port, [])
     bodies = requests_of("mixed", 200)
@@ -169,16 +212,13 @@ def main() -> int:
     stop.set()
     for thread in threads:
         thread.join()
-    lost, waited = [], time.monotonic() + 120
-    for name in accepted:
-        while True:
-            status, content, _ = ask(port, "GET", f"/v1/jobs/{name}")
-            job = json.loads(content) if status == 200 else {}
-            if job.get("state") == "done" or status == 404 or time.monotonic() > waited:
-                break
-            time.sleep(0.1)
-        if job.get("state") != "done" or (name in answers and answers[name] != job["answer"]):
-            lost.append(name)
+    until = time.monotonic() + 120
+    jobs = {name: wait_for(port, name, until) for name in accepted}
+    lost = [
+        name
+        for name, job in jobs.items()
+        if job.get("state") != "done" or (name in answers and answers[name] != job["answer"])
+    ]
     began = time.monotonic()
     prompt = ask(port, "POST", "/v1/solve", bodies[0])[0] == 200
     seconds = round(time.monotonic() - began, 2)

@@ -1,9 +1,9 @@
 """Load on `icdc serve`: throughput, latencies, what micro-batches bring, and whether memory stays flat.
 
-    python benchmarks/serve_load.py load --clients 200 --seconds 60     # 20×4 and 20-city instances, mixed
-    python benchmarks/serve_load.py batching --requests 1500 --kind tour   # micro-batches against one at a time
-    python benchmarks/serve_load.py memory --requests 10000             # memory of server and worker
-    python benchmarks/serve_load.py latency                             # the second request of a 20-city instance
+    python -m experiments.service.load load --clients 200 --seconds 60     # 20×4 and 20-city instances, mixed
+    python -m experiments.service.load batching --requests 1500 --kind tour   # micro-batches against one at a time
+    python -m experiments.service.load memory --requests 10000             # memory of server and worker
+    python -m experiments.service.load latency                             # the second request of a 20-city instance
 
 Each starts a server of its own, and prints one JSON object. Flags after -- go to the server, such as -- --workers 2.
 """
@@ -30,26 +30,38 @@ TURNS = 3
 """Parts in which the requests of a comparison are sent."""
 
 
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(port: int, flags: list[str]) -> "subprocess.Popen[bytes]":
+    """Start a server, and return its process once it is healthy."""
+    process = subprocess.Popen([sys.executable, "-m", "icdc", "serve", "--port", str(port), *flags])
+    until = time.monotonic() + 300
+    while True:
+        time.sleep(0.1)
+        assert process.poll() is None, "the server ended"
+        assert time.monotonic() < until, "the server did not get ready"
+        try:
+            if ask(port, "GET", "/healthz")[0] == 200:
+                return process
+        except OSError:
+            continue
+
+
 @contextmanager
 def server(flags: list[str]) -> Iterator[tuple[int, int]]:
     """Run a server; yield its port and the number of its process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    process = subprocess.Popen([sys.executable, "-m", "icdc", "serve", "--port", str(port), *flags])
+    port = free_port()
+    process = start(port, flags)
     try:
-        while True:
-            time.sleep(0.2)
-            assert process.poll() is None, "the server ended"
-            try:
-                if ask(port, "GET", "/healthz")[0] == 200:
-                    break
-            except OSError:
-                continue
         yield port, process.pid
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes, str]:
@@ -188,15 +200,9 @@ def batching(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
             batches[name] = round(metric(port, "icdc_batch_size_sum") / metric(port, "icdc_batch_size_count"), 1)
     rates = {name: round(answers[name] / seconds[name], 1) for name in sizes}
     about = {"solver": options.solver, "samples": options.samples, "kind": options.kind, "clients": options.clients}
-    ratio = rates["together"] / rates["one at a time"]
-    return {
-        **about,
-        "answers": answers,
-        "answers_per_second": rates,
-        "mean_batch": batches,
-        "processor_ms_each": processor,
-        "ratio": round(ratio, 2),
-    }
+    ratio = round(rates["together"] / rates["one at a time"], 2)
+    measured = {"answers": answers, "answers_per_second": rates, "mean_batch": batches, "processor_ms_each": processor}
+    return {**about, **measured, "ratio": ratio}
 
 
 def memory(options: argparse.Namespace, flags: list[str]) -> dict[str, Any]:
@@ -258,11 +264,8 @@ def children(pid: int) -> list[int]:
 
 def main() -> None:
     """Run one measurement."""
-    own, flags = (
-        (sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :])
-        if "--" in sys.argv
-        else (sys.argv[1:], [])
-    )
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    own, flags = sys.argv[1:end], sys.argv[end + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["load", "batching", "memory", "latency"])
     parser.add_argument("--clients", type=int, default=64)

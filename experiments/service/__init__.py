@@ -1,0 +1,1 @@
+"""The service under load, with faults, and its page in a browser."""
