@@ -28,7 +28,7 @@ import numpy as np
 from experiments.markdown import between_marks, table
 from icdc.errors import InputError
 from icdc.io.files import write_atomically
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 
 CORES = 2
 TOURS = [(20,), (50,), (100,), (200,), (500,), (1000,), (2000,)]

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.pinned import PinnedWorkers
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import FAMILY_SETS, Dataset, Provenance, provenance, standard_set, write_references
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge, meets
 

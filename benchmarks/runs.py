@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.pinned import PinnedWorkers
 from icdc.io.datasets import STANDARD_SETS, standard_instances
+from icdc.problems import get_problem
 from icdc.problems.families import sample_family
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Solver
 

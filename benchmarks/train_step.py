@@ -129,7 +129,7 @@ def main() -> None:
         with without_triton() if "unfused" in variant else nullcontext():
             times = measure(config, variant, options.device, options.repeats)
         if not rows:
-            from icdc.problems.registry import get_problem
+            from icdc.problems import get_problem
 
             rows, columns = get_problem(config.problem).shape(config.sizes[0])
         least = clone_bytes(config, rows, columns, 2 if device.type == "cuda" else 4)

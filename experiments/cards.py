@@ -36,9 +36,9 @@ from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.familiarity import ranges
+from icdc.problems import get_problem
 from icdc.problems.base import Problem, Size
 from icdc.problems.families import sample_family
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Solver
 

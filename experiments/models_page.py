@@ -8,7 +8,7 @@ from typing import Any
 from experiments.markdown import percent, table
 from icdc.io.datasets import STANDARD_SETS
 from icdc.models.catalogue import models_folder
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 
 INTRODUCTION = """# The models
 

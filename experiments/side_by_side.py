@@ -33,7 +33,7 @@ from experiments.variants import GROUPS, Variant
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import STANDARD_SETS, Dataset, SeededSample, standard_set
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving.diffusion import DiffusionSolver
 from icdc.solving.registry import make_solver
 from icdc.training import Progress, Trainer, TrainingConfig, load_config, parse_override

@@ -30,8 +30,8 @@ from icdc.io.files import write_atomically
 from icdc.kernels import Noise
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
+from icdc.problems import get_problem
 from icdc.problems.base import Problem, Size
-from icdc.problems.registry import get_problem
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from icdc.cli.parameters import read_size
 from icdc.errors import IcdcError, UsageError
+from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem, Size
 from icdc.problems.families import sample_family
-from icdc.problems.registry import get_problem
 from icdc.problems.tensors import to_tensors
 from icdc.training import Trainer, TrainingConfig, load_config, parse_override
 from icdc.training.sources import Batch, Source

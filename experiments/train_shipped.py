@@ -33,7 +33,7 @@ import torch
 from experiments.packing import pack, unpack
 from icdc.errors import IcdcError, UsageError
 from icdc.io.files import write_atomically
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.training import Progress, Trainer, TrainingConfig, load_config, parse_override
 from icdc.training.checkpoint import METRICS, MODEL, STATE
 from icdc.training.validation import SHIPPED, References, Validation

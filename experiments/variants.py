@@ -138,7 +138,7 @@ CHANNELS = {
         "softmax of excess, cold", "log-price of the machine",
     ),
 }  # fmt: skip
-"""What the priced channels of tours and schedules are, in the order of `icdc.problems.prices`."""
+"""What the priced channels are, in the order of `schedule_channels` and `tour_channels`."""
 FROM_NOTHING: Settings = {"init": "", "validation.every": 0.0, "mixture.most": 1.0}
 """Random weights, whatever the preset begins with; shares of families as they are; no validation of the run's own."""
 

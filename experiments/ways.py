@@ -29,8 +29,8 @@ from icdc.evaluation.outcomes import OutcomeFile
 from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import card_of, models_folder, path_of, write_card, write_index
 from icdc.models.diffusion import Model, load
+from icdc.problems import get_problem
 from icdc.problems.base import Size
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 
 Way = dict[str, Any]

@@ -27,7 +27,7 @@ from icdc.cli import run
 from icdc.errors import IcdcError
 from icdc.io import Instance, ReadOptions, read_instances
 from icdc.io.raw import tidy
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from tests.io.corpus import CORPUS
 from tests.io.test_corpus import attempt
 from tests.io.writers import WRITERS, Truth, Written

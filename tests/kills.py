@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 
 NETWORK = {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1}
 

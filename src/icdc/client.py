@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from .errors import IcdcError, InfeasibleError, InputError, MissingExtraError, UsageError
 from .io import instances_from
+from .problems import get_problem, problem_path
 from .problems.base import Problem
 from .problems.conditions import Item
 from .problems.instance import Conditions, Instance, Number
-from .problems.registry import get_problem, problem_path
 from .solving.answer import Answer
 from .solving.verify import Verdict
 

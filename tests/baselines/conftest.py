@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
-from icdc.problems.registry import get_problem
 from icdc.problems.tensors import to_tensors
 
 

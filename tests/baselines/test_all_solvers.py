@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from icdc.errors import UsageError
+from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import SOLVERS, make_solver
 from icdc.solving.solver import Results, Solver
 from icdc.solving.verify import judge

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from icdc.baselines.formulations import LinearModel, mtz_model, read_schedule, read_tour, sequencing_model
 from icdc.baselines.support import as_integers
+from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import make_solver
 
 FEW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from icdc.errors import UsageError
 from icdc.io.datasets import standard_set
+from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
-from icdc.problems.registry import get_problem
 from icdc.search.schedule_tables import load_tables, read_schedule
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge

@@ -13,7 +13,7 @@ from icdc.baselines.heuristics import (
     shortest_job_first,
 )
 from icdc.baselines.metaheuristics import makespans
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.problems.tensors import to_tensors
 from icdc.solving.registry import make_solver
 

@@ -11,9 +11,9 @@ from icdc.baselines.matnet import MatNet
 from icdc.baselines.matnet.pointer_network import MatNetEncoding, deciding_order
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.base import Arrays, Problem
+from icdc.problems.navigation_torch import squared_distances
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
-from icdc.problems.tours_torch import squared_distances
 
 Small = tuple[MatNet, Arrays]
 

@@ -7,7 +7,7 @@ import pytest
 
 from icdc.errors import UsageError
 from icdc.io.datasets import standard_set
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving.registry import make_solver
 
 

@@ -12,9 +12,9 @@ import pytest
 import icdc
 from icdc.cli import run
 from icdc.errors import MissingExtraError, UsageError
+from icdc.problems import get_problem
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Problem
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import SOLVERS, make_solver, options_of
 
 

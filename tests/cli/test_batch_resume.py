@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving.diffusion_search import DiffusionSearch
 from icdc.solving.solver import Found, Request, Solver
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving.registry import SOLVERS, Entry
 
 COUNT = 32

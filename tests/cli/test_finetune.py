@@ -9,7 +9,7 @@ import pytest
 
 from icdc.io.datasets import fingerprint, read_dataset
 from icdc.models.catalogue import card_of
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from icdc.io.datasets import read_dataset
+from icdc.problems import get_problem
 from icdc.problems.families import sample_family
-from icdc.problems.registry import get_problem
 
 
 @pytest.mark.parametrize(("problem", "family", "size"), [("pmsp", "job-correlated", "9x4"), ("atsp", "crane", "8")])

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from icdc.cli import interrupts
+from icdc.problems import get_problem
 from icdc.problems.families import sample_family
-from icdc.problems.registry import get_problem
 from icdc.solving import Abilities, Found, Request, Solver
 
 TALKING = """

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from icdc import __version__
+from icdc.problems import get_problem
 from icdc.problems.base import Problem
-from icdc.problems.registry import get_problem
 from icdc.solving.solver import Found, Improvement, Request, Solver
 
 KEYS = "problem instance understood objective solution feasible bound gap".split()

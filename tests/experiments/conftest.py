@@ -11,7 +11,7 @@ from icdc.evaluation.evaluate import Summary
 from icdc.evaluation.published import symmetric_gap
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 
 TINY = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)
 Measure = Callable[..., Measured]

@@ -8,11 +8,13 @@ from experiments.figures import draw
 from experiments.paper_page import take
 from experiments.side_by_side import COLUMNS, choose
 from experiments.variants import CHANNELS
-from icdc.problems.prices import SCHEDULE_CHANNELS, TOUR_CHANNELS
+from icdc.problems import Atsp, Pmsp
 
 
 def test_every_channel_has_its_words() -> None:
-    assert [len(CHANNELS[data]) for data in ("atsp-20", "pmsp-20x4")] == [TOUR_CHANNELS, SCHEDULE_CHANNELS]
+    assert [len(CHANNELS[data]) for data in ("atsp-20", "pmsp-20x4")] == [
+        cls.priced_sizes.relations for cls in (Atsp, Pmsp)
+    ]
     hidden = [variant.settings.get("model.network.hidden_relations") for variant in choose("features")]
     assert [found for found in hidden if found] == 2 * [[channel] for channel in range(8)]
 

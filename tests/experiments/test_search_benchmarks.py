@@ -17,8 +17,8 @@ from experiments.markdown import between_marks
 from icdc.errors import UsageError
 from icdc.io import datasets
 from icdc.io.datasets import FAMILY_SETS, STANDARD_SETS, SeededSample, StandardSet, fingerprint, write_references
+from icdc.problems import get_problem
 from icdc.problems.forbidden import why_impossible
-from icdc.problems.registry import get_problem
 from icdc.solving.solver import Found, Request, Solver
 
 TINY = {"tiny-pmsp": ("pmsp", (6, 3), "job-correlated"), "tiny-atsp": ("atsp", (7,), "crane")}

@@ -8,7 +8,7 @@ import pytest
 
 from experiments import target_ways
 from icdc.errors import UsageError
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 
 TINY = (
     "init=", "model.network.width=8", "model.network.heads=2", "model.network.edge_width=4",

@@ -13,7 +13,7 @@ from experiments import packing, train_shipped
 from experiments.train_shipped import JOBS, config_of, gather, main, plan_again, settings_of
 from icdc.errors import UsageError
 from icdc.models.diffusion import Model
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.training import Trainer, load_config
 from icdc.training.checkpoint import METRICS, STATE
 from icdc.training.validation import References, size_name

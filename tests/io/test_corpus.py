@@ -8,7 +8,7 @@ import pytest
 
 from icdc.errors import InputError, Surface, UsageError, shown_on
 from icdc.io import Instance, ReadOptions, read_instances
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from tests.io.corpus import CORPUS
 
 

@@ -33,11 +33,11 @@ from icdc.io.datasets import (
     write_references,
 )
 from icdc.io.read import read_instances
+from icdc.problems import get_problem
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays, Problem
 from icdc.problems.forbidden import permitted_in
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.registry import get_problem
 from icdc.solving.registry import SOLVERS, make_solver
 from icdc.solving.solver import Results
 from icdc.solving.verify import judge

@@ -16,11 +16,11 @@ from hypothesis.extra.numpy import arrays
 
 from icdc.errors import InputError, UsageError
 from icdc.io import read_instances
+from icdc.problems import BUILT_IN
 from icdc.problems.atsp import Atsp
 from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.registry import BUILT_IN
 from tests.io.corpus import OK, npy, npz
 
 SQUARE = np.array([[0, 7, 2], [4, 0, 9], [6, 3, 0]])

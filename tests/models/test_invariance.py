@@ -12,8 +12,8 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.models.base import own_random_numbers
 from icdc.models.diffusion import Model, ModelConfig, load
 from icdc.networks import NetworkConfig
+from icdc.problems import get_problem
 from icdc.problems.families import sample_family
-from icdc.problems.registry import get_problem
 
 ATSP, PMSP = get_problem("atsp"), get_problem("pmsp")
 LAYOUTS = {"dense": 0, "candidates": 6}

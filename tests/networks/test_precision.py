@@ -12,9 +12,9 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import Network, NetworkConfig
 from icdc.networks.precision import NarrowWeights
+from icdc.problems import get_problem
 from icdc.problems.base import FeatureSizes
 from icdc.problems.features import Features
-from icdc.problems.registry import get_problem
 
 SMALL = {"width": 16, "heads": 2, "edge_width": 8, "mixer_width": 4, "encoder_layers": 1, "denoiser_layers": 2}
 KINDS = list(itertools.product(("edge", "dual"), ("edge", "gated")))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from icdc.errors import InputError
 from icdc.problems.atsp import Atsp
-from icdc.problems.prices import log_sinkhorn
 from icdc.problems.tensors import to_tensors
+from icdc.problems.tours_torch import log_sinkhorn
 
 ATSP = Atsp()
 

@@ -12,9 +12,8 @@ from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from icdc.problems import bounds
+from icdc.problems import bounds, get_problem
 from icdc.problems.bounds import assignment_bound, scheduling_bound
-from icdc.problems.registry import get_problem
 
 WHOLE = st.one_of(st.integers(0, 2), st.integers(0, 19), st.integers(0, 10**13))
 REAL = st.floats(0, 1e12, allow_subnormal=False)

@@ -9,11 +9,10 @@ from icdc import kernels
 from icdc.kernels import Noise
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Problem
-from icdc.problems.candidates import Candidates, best_candidates
 from icdc.problems.decoding import candidates_log_probability, decode, log_probability, random_choice
 from icdc.problems.families import sample_family
+from icdc.problems.features import Candidates, best_candidates
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.prices import schedule_candidates, schedule_channels, tour_candidates, tour_channels
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
 from icdc.problems.task import Task
 from icdc.problems.tensors import one_hot, to_tensors
@@ -81,11 +80,11 @@ def test_channels_of_candidates_are_those_of_all_columns(name: str, size: tuple[
     """The same numbers, at the candidates; and the best column of each row is one of them."""
     problem: Problem = Atsp() if name == "tour" else Pmsp()
     matrix = torch.from_numpy(next(iter(problem.sample(2, size, np.random.default_rng(0)).values())).astype(float))
-    some, all_of_them = (tour_candidates, tour_channels) if name == "tour" else (schedule_candidates, schedule_channels)
-    dense = all_of_them(matrix)
-    found, candidates = some(matrix, 4)
+    dense, few = (problem.priced_features({problem.arrays[0]: matrix}, count) for count in (0, 4))
+    found, candidates = few.relations, few.candidates
+    assert candidates is not None
     wide = candidates.index[..., None].expand_as(found)
-    assert torch.equal(found, dense.gather(2, wide))
+    assert torch.equal(found, dense.relations.gather(2, wide))
     assert candidates.excess is not None
     assert torch.isfinite(candidates.excess).all()
     best = candidates.excess.argmin(2, keepdim=True)
@@ -101,7 +100,8 @@ def test_optimal_steps_are_mostly_candidates(family: str) -> None:
 
     arrays = sample_family(Atsp(), family, 3, (40,), np.random.default_rng(3))
     distances = torch.from_numpy(next(iter(arrays.values())).astype(float))
-    candidates = tour_candidates(distances, 10)[1]
+    candidates = Atsp().priced_features({"distances": distances}, 10).candidates
+    assert candidates is not None
     hits = []
     for matrix, index in zip(distances.numpy(), candidates.index.numpy(), strict=True):
         barred = np.where(np.eye(40, dtype=bool), 1e12, matrix)

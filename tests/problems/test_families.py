@@ -12,11 +12,12 @@ from scipy.sparse.csgraph import csgraph_from_dense, shortest_path
 import icdc
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems import Atsp, Pmsp, draws
-from icdc.problems.draws import NORMAL_STEPS, normal_table
-from icdc.problems.families import Family, sample_family, sample_family_on_device
+from icdc.problems import Atsp, Pmsp, atsp_torch, pmsp_torch
+from icdc.problems.base import Family
+from icdc.problems.families import NORMAL_STEPS, normal_table, sample_family, sample_family_on_device
 from icdc.problems.forbidden import permitted_in
 from icdc.problems.tours import random_tmat
+from icdc.problems.tours_torch import closed
 
 PMSP, ATSP = Pmsp(), Atsp()
 EVERY = [*((PMSP, name) for name in PMSP.families), *((ATSP, name) for name in ATSP.families)]
@@ -124,7 +125,7 @@ def test_heavy_tails_are_log_normal() -> None:
 def test_forbidden_steps_leave_a_tour_and_shortest_ways() -> None:
     numbers = drawn(ATSP, "forbidden", 20, (30,))
     steps = ~np.eye(30, dtype=bool)
-    forbidden = numbers == draws.FORBIDDEN
+    forbidden = numbers == atsp_torch.FORBIDDEN
     assert forbidden[:, steps].mean() == pytest.approx(0.3 * 28 / 29, abs=0.01)
     assert not forbidden[:, ~steps].any()
     for number, (matrix, mask) in enumerate(zip(numbers, forbidden, strict=True)):
@@ -138,7 +139,7 @@ def test_forbidden_steps_leave_a_tour_and_shortest_ways() -> None:
 
 def test_forbidden_pairs_are_huge_and_no_job_has_only_those() -> None:
     numbers = drawn(PMSP, "forbidden", 20, (100, 10))
-    huge = numbers == draws.HUGE
+    huge = numbers == pmsp_torch.HUGE
     assert not huge.all(2).any()
     assert huge.mean() == pytest.approx(2 / 3 * 9 / 10, abs=0.01)
     assert (numbers[~huge].min(), numbers[~huge].max()) == (1, 100)
@@ -228,7 +229,7 @@ def test_closing_finds_shortest_ways_in_parts_too() -> None:
     for count, cities in ((7, 20), (3, 400)):  # several parts at 400
         steps = rng.integers(1, 10**6, (count, cities, cities)).astype(np.int32)
         steps[:, np.arange(cities), np.arange(cities)] = 0
-        found = draws.closed(torch.from_numpy(steps)).numpy()
+        found = closed(torch.from_numpy(steps)).numpy()
         for one, mine in zip(steps, found, strict=True):
             wanted = shortest_path(csgraph_from_dense(one.astype(np.float64), null_value=np.inf), method="FW")
             assert np.array_equal(mine, wanted)
@@ -248,7 +249,7 @@ def test_tmat_is_closed_in_parts_too() -> None:
     [
         lambda: [1000 * math.exp(2 * (step + 0.5) / 1024) for step in range(1024)],
         lambda: [20 * math.exp(value) for value in normal_table(1.2)],
-        lambda: normal_table(0.03 * draws.SIDE),
+        lambda: normal_table(0.03 * atsp_torch.SIDE),
     ],
     ids=["speeds", "log-normal", "spread"],
 )

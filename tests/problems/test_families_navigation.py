@@ -6,9 +6,9 @@ import torch
 
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.base import Arrays
-from icdc.problems.draws import DISTRICT, TIME
 from icdc.problems.families import sample_family, sample_family_on_device
 from icdc.problems.navigation import Navigation
+from icdc.problems.navigation_torch import DISTRICT, TIME
 from icdc.problems.tensors import to_tensors
 
 NAVIGATION = Navigation()

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from icdc.kernels import Noise, fold, root_key
-from icdc.problems.draws import HUGE
-from icdc.problems.mixing import mix, mix_on_device
+from icdc.problems.families import mix, mix_on_device
 from icdc.problems.pmsp import Pmsp
+from icdc.problems.pmsp_torch import HUGE
 
 PMSP = Pmsp()
 NAMES = ["paper", "uniform-1000", "forbidden"]

@@ -13,9 +13,9 @@ from torch import Tensor
 from icdc.errors import InputError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.navigation import Navigation
+from icdc.problems.navigation_torch import squared_distances
 from icdc.problems.tensors import to_tensors
 from icdc.problems.tours import random_tmat
-from icdc.problems.tours_torch import squared_distances
 
 NAVIGATION = Navigation()
 

@@ -6,16 +6,12 @@ import torch
 from scipy.optimize import linear_sum_assignment, linprog
 from torch import Tensor
 
+from icdc.problems import get_problem
+from icdc.problems.atsp_torch import tour_channels
 from icdc.problems.families import sample_family
-from icdc.problems.prices import (
-    FARTHEST,
-    SCHEDULE_CHANNELS,
-    TOUR_CHANNELS,
-    log_sinkhorn,
-    schedule_channels,
-    tour_channels,
-)
-from icdc.problems.registry import get_problem
+from icdc.problems.features import FARTHEST
+from icdc.problems.pmsp_torch import schedule_channels
+from icdc.problems.tours_torch import log_sinkhorn
 
 SCHEDULES, TOURS = get_problem("pmsp"), get_problem("atsp")
 
@@ -31,7 +27,7 @@ def test_schedules_do_not_depend_on_units(family: str) -> None:
     """Seconds or hours: the network sees the same."""
     times = drawn("pmsp", family, 3, 12, 4)
     found = schedule_channels(times)
-    assert found.shape == (3, 12, 4, SCHEDULE_CHANNELS)
+    assert found.shape == (3, 12, 4, 8)
     assert found.dtype == torch.float32
     torch.testing.assert_close(schedule_channels(times * 7.3), found, atol=1e-5, rtol=1e-5)
 
@@ -41,7 +37,7 @@ def test_tours_do_not_depend_on_units_or_on_what_every_tour_pays(family: str) ->
     """Neither the unit nor a constant of a row or a column is seen; the step back has what the step there has."""
     steps = drawn("atsp", family, 3, 9)
     found = tour_channels(steps)
-    assert found.shape == (3, 9, 9, TOUR_CHANNELS)
+    assert found.shape == (3, 9, 9, 8)
     generator = torch.Generator().manual_seed(0)
     rows, columns = (torch.rand(3, *shape, generator=generator, dtype=torch.float64) for shape in ((9, 1), (1, 9)))
     moved = 2.5 * steps

@@ -3,8 +3,8 @@
 import pytest
 
 from icdc.errors import UsageError
+from icdc.problems import BUILT_IN, get_problem, problem_path, problems_of_matrix
 from icdc.problems.atsp import Atsp
-from icdc.problems.registry import BUILT_IN, get_problem, problem_path, problems_of_matrix
 
 
 def test_built_in_names_lead_back() -> None:
@@ -30,7 +30,7 @@ def test_a_problem_of_ones_own_is_found_by_module_and_class() -> None:
     [
         ("tsp", "unknown problem 'tsp'; choose atsp, pmsp, navigation"),
         ("no.such.module:Thing", "cannot import"),
-        ("icdc.problems.registry:Thing", "no class 'Thing'"),
+        ("icdc.problems:Thing", "no class 'Thing'"),
         ("icdc.kernels:Noise", "not a subclass"),
         ("icdc.kernels:fold", "not a subclass"),
     ],

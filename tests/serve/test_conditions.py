@@ -9,8 +9,8 @@ import pytest
 
 import icdc
 from icdc.errors import InputError, UsageError
+from icdc.problems import SHIPPED
 from icdc.problems.instance import Conditions
-from icdc.problems.registry import SHIPPED
 from icdc.serve.app import conditions_of
 from icdc.serve.limits import Limits, Settings
 from icdc.serve.orders import Order, Source, read_order

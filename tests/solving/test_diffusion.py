@@ -15,7 +15,7 @@ from icdc.diffusion.sampler import Step
 from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.problems.tensors import to_tensors
 from icdc.solving import DiffusionSolver, Improvement, diffusion_search
 from icdc.solving.fitting import seconds_of_a_pass

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.problems.tensors import to_tensors
 from icdc.solving.first import first_choice
 from icdc.solving.results import at_once
@@ -15,7 +15,7 @@ from icdc.solving.results import at_once
 WITHOUT_TORCH = """
 import sys
 import numpy as np
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving.results import at_once
 for name, size in (("atsp", (6,)), ("pmsp", (6, 3))):
     problem = get_problem(name)

@@ -10,7 +10,7 @@ import pytest
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.solving import Request, fitting
 from icdc.solving.diffusion_search import DiffusionSearch
 from icdc.solving.fitting import default_chunk

@@ -9,8 +9,7 @@ import torch
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.atsp import Atsp
-from icdc.problems.candidates import Candidates, best_candidates
-from icdc.problems.features import Features
+from icdc.problems.features import Candidates, Features, best_candidates
 from icdc.problems.rules import HamiltonianCycle
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.card import described

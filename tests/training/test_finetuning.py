@@ -11,10 +11,10 @@ from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.models.familiarity import outside
 from icdc.networks.network import NetworkConfig
+from icdc.problems import get_problem
 from icdc.problems.base import Arrays
 from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.registry import get_problem
 from icdc.training.finetuning import Finetuned, finetune, finetuning_config, train_on
 
 TINY = NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1, identifiers=4)

@@ -9,7 +9,7 @@ from icdc.baselines.matnet.reinforce import MatNetConfig
 from icdc.errors import InputError, UsageError
 from icdc.models.catalogue import available, load_weights
 from icdc.models.diffusion import Model
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.training import TrainingConfig, load_config, parse_override, presets, train
 from icdc.training.checkpoint import PARTS, save_state
 from icdc.training.presets import build_config, read_settings

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from icdc.kernels import Noise, fold, root_key
+from icdc.problems import get_problem
 from icdc.problems.features import Features
-from icdc.problems.registry import get_problem
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
 from icdc.training.memory import ReplayMemory, Targets

@@ -13,9 +13,9 @@ from icdc.baselines.random import RandomSolver
 from icdc.errors import InputError, UsageError
 from icdc.io.datasets import Dataset, write_dataset
 from icdc.kernels import Noise, fold, root_key
+from icdc.problems import get_problem
 from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.registry import get_problem
 from icdc.problems.tensors import to_tensors
 from icdc.solving import DiffusionSolver
 from icdc.training import Trainer, TrainingConfig

@@ -12,7 +12,7 @@ from icdc.io.datasets import STANDARD_SETS
 from icdc.models.base import own_random_numbers
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
-from icdc.problems.registry import get_problem
+from icdc.problems import get_problem
 from icdc.training.validation import SEED, References, Validation, gaps_in_percent, mean_gap
 
 PMSP = get_problem("pmsp")

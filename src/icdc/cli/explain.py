@@ -48,7 +48,7 @@ def explained(job: "Job", asked: Asked) -> list[str]:
 
 def _plainly(job: "Job") -> str:
     """Say which plain instance solvers are given, where it is another one."""
-    from ..problems.text import counted
+    from ..problems.present import counted
     from ..solving.answer import subject
 
     solved = job.instances[0]
@@ -60,7 +60,7 @@ def _plainly(job: "Job") -> str:
 def _network(job: "Job") -> str | None:
     """Say which network the default solver asks, if it asks one; None of other solvers."""
     from ..models.catalogue import default_for
-    from ..problems.registry import problem_path
+    from ..problems import problem_path
     from ..solving.anytime import AnytimeSolver
 
     problem, solver, instance = job.problem, job.plan.solver, job.instances[0]

@@ -112,7 +112,7 @@ def check_files(paths: list[str]) -> None:
 
 def find_problem(name: str) -> "Problem":
     """Return a problem by name, or by `module:Class`; modules in the current folder are found too."""
-    from ..problems.registry import get_problem
+    from ..problems import get_problem
 
     look_here(name)
     return get_problem(name)

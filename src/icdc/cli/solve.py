@@ -154,7 +154,7 @@ def _problem_of(model: str | None) -> "Problem | None":
     if model is None:
         return None
     from ..models.catalogue import card_of
-    from ..problems.registry import problem_of_file
+    from ..problems import problem_of_file
 
     return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
 

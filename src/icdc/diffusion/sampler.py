@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..errors import UsageError
 from ..kernels import Noise, fold
-from ..problems.candidates import Candidates
 from ..problems.decoding import Order, decode
+from ..problems.features import Candidates
 from ..problems.task import Task
 from .process import Diffusion, strided_times
 

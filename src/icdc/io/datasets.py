@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..problems import BUILT_IN, SHIPPED, get_problem, problem_of_file, problem_path
 from ..problems.arrays import as_stored, is_numeric, too_large
 from ..problems.base import Arrays, Problem, Size
-from ..problems.families import sample_family
 from ..problems.forbidden import batch_with_stand_ins, may_forbid, permitted_in
 from ..problems.instance import BARE, RawInstance
-from ..problems.registry import BUILT_IN, SHIPPED, get_problem, problem_of_file, problem_path
 from .files import read_bytes, replacing
 from .json import FORBIDDEN
 from .npz import load_arrays
@@ -55,6 +54,8 @@ class SeededSample:
 
     def draw(self, problem: Problem) -> Arrays:
         """Return the instances (NumPy's PCG64, integers)."""
+        from ..problems.families import sample_family  # it needs torch, which reading does without
+
         rng = np.random.Generator(np.random.PCG64(self.seed))
         return sample_family(problem, self.family, self.count, self.size, rng)
 

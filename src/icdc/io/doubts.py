@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..options import mention
+from ..problems import BUILT_IN
 from ..problems.base import Problem
 from ..problems.instance import Names
-from ..problems.registry import BUILT_IN
 from .grid import Grid
 from .layout import Layout, one_family, says_names, words_of
 from .numbers import shorten

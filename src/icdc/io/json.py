@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..options import mention
+from ..problems import BUILT_IN, SHIPPED
 from ..problems.base import Problem
 from ..problems.instance import BARE, Names, RawInstance
-from ..problems.registry import BUILT_IN, SHIPPED
 from .files import too_much
 from .grid import Grid, cell_of
 from .matrix import raw_from_grid

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import InputError, UsageError
 from ..options import mention
-from ..problems.registry import BUILT_IN
+from ..problems import BUILT_IN
 from .grid import Grid
 from .numbers import are_names, is_forbidden, is_number, is_word, shorten
 from .raw import ReadOptions

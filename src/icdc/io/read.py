@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..options import mention
+from ..problems import BUILT_IN, problem_of_file, problems_of_matrix
 from ..problems.arrays import LARGEST_INTEGER
 from ..problems.base import Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.instance import BARE, Instance, Names, RawInstance
-from ..problems.registry import BUILT_IN, problem_of_file, problems_of_matrix
-from ..problems.text import counted
+from ..problems.present import counted
 from .datasets import raw_from_numpy
 from .files import STDIN, decoded, read_bytes, unpacked
 from .json import FORBIDDEN, raw_from_json

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
+from ..problems import BUILT_IN, SHIPPED
 from ..problems.instance import Instance, Names
-from ..problems.registry import BUILT_IN, SHIPPED
 from .files import decode_text, read_bytes, write_atomically
 from .json import parse_json
 from .numbers import Number, read_number, shorten, style_of

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..problems import get_problem
 from ..problems.forbidden import huge_numbers, why_impossible
 from ..problems.instance import Instance, RawInstance
-from ..problems.registry import get_problem
 from .grid import LARGEST_GRID
 from .numbers import Number, parse_number, shorten
 from .raw import to_array

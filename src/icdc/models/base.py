@@ -16,8 +16,8 @@ from ..errors import InputError, UsageError
 from ..io.files import write_atomically
 from ..later import torch
 from ..options import check_kind
+from ..problems import problem_path
 from ..problems.base import Problem
-from ..problems.registry import problem_path
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, UsageError
 from ..io.files import write_atomically
+from ..problems import get_problem, is_named, problem_of_file, problem_path
 from ..problems.base import Problem, Size
-from ..problems.registry import get_problem, is_named, problem_of_file, problem_path
 from .base import read_file, set_weights, shapes_in
 from .checking import checked_card
 

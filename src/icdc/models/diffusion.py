@@ -13,10 +13,10 @@ from ..diffusion.sampler import Predict, SamplingOptions
 from ..kernels import Noise
 from ..networks import Encoding, Network, NetworkConfig
 from ..networks.precision import NarrowWeights
+from ..problems import problem_path
 from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order
 from ..problems.features import Features
-from ..problems.registry import problem_path
 from .base import pick_device, precision_on, set_weights, write_model
 from .catalogue import advised, improving, path_of, read_model
 from .checking import build_checked, build_fitting

@@ -1,6 +1,7 @@
 """The asymmetric travelling salesman problem: the shortest tour through a matrix of distances."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,33 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .arrays import checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, InTorch, Size
-from .families import TOUR_FAMILIES
+from .base import Arrays, Family, FeatureSizes, InTorch, Size
 from .tours import TourProblem, random_tmat
+
+in_torch = partial(InTorch, "icdc.problems.atsp_torch")
+
+FAMILIES: dict[str, Family] = {
+    "tmat": Family("the paper's own: random distances closed by shortest ways"),
+    "uniform": Family(
+        "random distances from 1 to 999,999; a detour may be shorter", in_torch("uniform_distances"), 10**6
+    ),
+    "noisy-plane": Family(
+        "a square, every direction up to 15 % longer: nearly symmetric", in_torch("noisy_plane"), 10**6
+    ),
+    "one-way-plane": Family(
+        "a square, one direction of each pair up to three times as long", in_torch("one_way_plane"), 10**6
+    ),
+    "roads": Family("shortest ways along a sparse network of streets, a third one-way", in_torch("roads"), 10**6),
+    "crane": Family("from a delivery to the next pick-up on a grid of 40 × 40: many ties", in_torch("crane"), 40),
+    "clustered": Family("a few clusters in a square, every direction up to 15 % longer", in_torch("clustered"), 10**6),
+    "forbidden": Family(
+        "as tmat, but 3 of 10 steps are forbidden, by 1,000,000,000; there always is a tour",
+        in_torch("forbidden_steps"),
+        10**6,
+        True,
+    ),
+}
+"""By name."""
 
 
 class Atsp(TourProblem):
@@ -20,14 +45,14 @@ class Atsp(TourProblem):
     arrays = ("distances",)
     feature_sizes = FeatureSizes(relations=6, raw_relations=1, same_items=True)
     priced_sizes = FeatureSizes(relations=8, raw_relations=1, same_items=True)
-    families = TOUR_FAMILIES
+    families = FAMILIES
     structure = "tour"
 
-    sample_on_device = InTorch("icdc.problems.tours_torch:sample_distances")
-    travel = InTorch("icdc.problems.tours_torch:distances")
-    permitted = InTorch("icdc.problems.tours_torch:permitted_steps")
-    features = InTorch("icdc.problems.tours_torch:distance_features")
-    priced_features = InTorch("icdc.problems.tours_torch:priced_features")
+    sample_on_device = in_torch("sample_on_device")
+    travel = in_torch("travel")
+    permitted = in_torch("permitted")
+    features = in_torch("features")
+    priced_features = in_torch("priced_features")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         return {"distances": random_tmat(count, size[0], rng)}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..plots import new_figure, plot_heatmap
 from .arrays import integers_of
-from .text import wrapped
+from .present import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,40 +84,27 @@ class Family:
 
 
 class InTorch:
-    """A function that is written in torch, in a module that is imported when it is first called.
+    """A function, or the rule, of a problem that ships, in a module that imports torch: imported when it is first used.
 
-    So an instance of a problem that ships is read, checked and bounded without torch. In a class it is a method.
-
-    place : the module and the name, "icdc.problems.pmsp_torch:cost".
+    So such instances are read, checked and bounded without torch. In a class a function is a method.
     """
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
 
     @cached_property
-    def function(self) -> Any:
-        """What stands there."""
-        module, _, name = self.place.partition(":")
-        return getattr(import_module(module), name)
+    def value(self) -> Any:
+        """The function; or an object of the class that has this name."""
+        value = getattr(import_module(self.module), self.name)
+        return value() if isinstance(value, type) else value
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        return self.value(*args, **kwargs)
 
     def __get__(self, problem: Problem | None, owner: type) -> Any:
-        return self if problem is None else MethodType(self.function, problem)
-
-
-class RuleInTorch(InTorch):
-    """The rule of a problem that ships: its class is written in torch, too."""
-
-    @cached_property
-    def rule(self) -> Rule:
-        """An object of that class."""
-        rule: Rule = self.function()
-        return rule
-
-    def __get__(self, problem: Problem | None, owner: type) -> Any:
-        return self.rule
+        if problem is None:
+            return self
+        return MethodType(self.value, problem) if isinstance(self.value, FunctionType) else self.value
 
 
 class Problem(ABC):

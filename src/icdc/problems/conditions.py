@@ -15,8 +15,8 @@ from ..errors import InputError, UsageError, visible
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
 from .forbidden import forbidden_pair
 from .instance import Conditions, Instance, Names, Number
+from .present import counted, number
 from .sequencing import Sequencing
-from .text import counted, number
 
 Item = str | int
 """An item by its name, or by its number from 0."""

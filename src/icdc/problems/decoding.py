@@ -15,7 +15,7 @@ from torch import Tensor
 from .. import kernels
 from ..errors import UsageError
 from ..kernels import Noise
-from .candidates import Candidates
+from .features import Candidates
 from .rules import Rule
 
 _FAR = -1e6

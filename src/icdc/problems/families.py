@@ -1,91 +1,26 @@
-"""Families of instances with names: other draws than a problem's own `sample`, to measure on and to learn from.
+"""Families of instances: drawn by name, or as a mixture in which every family has its share.
 
-A family is one function of a size and a stream of random integers (`draws`), so that the same instances can be drawn on
-the host, for files and test sets, and on the device, inside a captured round of training. Naming families needs no
-torch, drawing them does.
+A family is one function of a size and a stream of random integers, so that the same instances can be drawn on the
+host, for files and test sets, and on the device, inside a captured round of training. Draws compute with integers and
+square roots alone, which every machine rounds alike; whatever needs another function takes it from a table of integers.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from functools import cache
+from statistics import NormalDist
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from .base import Arrays, Draw, Family, InTorch, Problem, Size
+from .. import kernels
+from ..kernels import Noise
+from .base import Arrays, Problem, Size
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..kernels import Noise
-
-__all__ = [
-    "NAVIGATION_FAMILIES",
-    "SCHEDULE_FAMILIES",
-    "TOUR_FAMILIES",
-    "Draw",
-    "Family",
-    "sample_family",
-    "sample_family_on_device",
-]
-
-
-def _draw(name: str) -> InTorch:
-    return InTorch(f"icdc.problems.draws:{name}")
-
-
-TOUR_FAMILIES: dict[str, Family] = {
-    "tmat": Family("the paper's own: random distances closed by shortest ways"),
-    "uniform": Family("random distances from 1 to 999,999; a detour may be shorter", _draw("uniform_distances"), 10**6),
-    "noisy-plane": Family("a square, every direction up to 15 % longer: nearly symmetric", _draw("noisy_plane"), 10**6),
-    "one-way-plane": Family(
-        "a square, one direction of each pair up to three times as long", _draw("one_way_plane"), 10**6
-    ),
-    "roads": Family("shortest ways along a sparse network of streets, a third one-way", _draw("roads"), 10**6),
-    "crane": Family("from a delivery to the next pick-up on a grid of 40 × 40: many ties", _draw("crane"), 40),
-    "clustered": Family("a few clusters in a square, every direction up to 15 % longer", _draw("clustered"), 10**6),
-    "forbidden": Family(
-        "as tmat, but 3 of 10 steps are forbidden, by 1,000,000,000; there always is a tour",
-        _draw("forbidden_steps"),
-        10**6,
-        True,
-    ),
-}
-"""By name."""
-
-SCHEDULE_FAMILIES: dict[str, Family] = {
-    "paper": Family("the paper's own: integers from 2 to 19"),
-    "uniform-100": Family("integers from 1 to 100", _draw("uniform_100")),
-    "uniform-1000": Family("integers from 1 to 1000", _draw("uniform_1000"), 10.0),
-    "job-correlated": Family("a base 1–100 of every job plus 1–20 for each pair", _draw("job_correlated")),
-    "machine-correlated": Family("a base 1–100 of every machine plus 1–20 for each pair", _draw("machine_correlated")),
-    "speeds": Family("work 100–1000 over a speed from 1 to e², each pair up to 20 % off", _draw("speeds"), 10.0),
-    "heavy-tailed": Family(
-        "log-normal, median 20, σ = 1.2: a few pairs far longer than the rest", _draw("heavy_tailed")
-    ),
-    "forbidden": Family(
-        "1–100 on about a third of the machines; the others are forbidden, by 1,000,000",
-        _draw("forbidden_pairs"),
-        forbids=True,
-    ),
-}
-"""By name; the draw of each is uniform where nothing else is said."""
-
-_UNITS = {"coordinates": 500.0, "slowness": 500.0, "traffic": 500.0**3}
-
-NAVIGATION_FAMILIES: dict[str, Family] = {
-    "paper": Family("the paper's own: times first, a tmat matrix; traffic is what random features leave of them"),
-    "features-first": Family(
-        "features first, traffic from 0 to 1; times follow from them", _draw("features_first"), _UNITS
-    ),
-    "light-traffic": Family("features first, traffic from 0 to .1", _draw("light_traffic"), _UNITS),
-    "slow-ways": Family("features first, traffic from 0 to .4, slowness from .5 to 1", _draw("slow_ways"), _UNITS),
-    "shortest-ways": Family(
-        "features first, times closed by shortest ways, traffic as they leave it",
-        _draw("shortest_ways"),
-        _UNITS,
-    ),
-}
-"""By name; features are uniform where nothing else is said."""
+NORMAL_STEPS = 4096
+"""Equally likely values that stand for a normal distribution in `normal_table`."""
 
 
 def sample_family(
@@ -96,10 +31,6 @@ def sample_family(
     Every instance has a key of its own, an integer of `rng`: the first ten of twenty are the ten, and all devices draw
     the same.
     """
-    import torch
-
-    from ..kernels import Noise
-
     draw = None if family is None else problem.family(family).draw
     if draw is None:
         return problem.sample(count, size, rng)
@@ -118,3 +49,88 @@ def sample_family_on_device(problem: Problem, family: str | None, size: Size, no
     if chosen is None or chosen.draw is None:
         return problem.sample_on_device(size, noise)
     return {name: tensor.float() / chosen.unit_of(name) for name, tensor in chosen.draw(size, noise).items()}
+
+
+def mix(
+    problem: Problem,
+    families: Sequence[str | None],
+    shares: NDArray[np.float64],
+    count: int,
+    size: Size,
+    rng: np.random.Generator,
+) -> Arrays:
+    """Draw `count` instances of a mixture on the host.
+
+    Instances stand in the order of their families. A batch is laid over the shares like a ruler with a random first
+    mark: a family has its share of the batch rounded up or down, and exactly its share on average, even where a batch
+    is smaller than the number of families.
+
+    shares : (families,), positive, with the sum one.
+    """
+    marks = (np.arange(count) + rng.random()) / count
+    chosen = np.minimum(np.searchsorted(np.cumsum(shares), marks, side="right"), len(families) - 1)
+    parts = [
+        sample_family(problem, family, int(here), size, rng)
+        for family, here in zip(families, np.bincount(chosen, minlength=len(families)), strict=True)
+        if here
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def mix_on_device(
+    problem: Problem,
+    families: Sequence[str | None],
+    shares: Tensor,
+    most: Sequence[float],
+    size: Size,
+    noise: Noise,
+) -> dict[str, Tensor] | None:
+    """Draw a mixture for the keys of `noise`; None where one of the families cannot be drawn on the device.
+
+    Shares may change between two replays of a captured draw: every family is drawn as often as it may have to be, and
+    what is not needed is left out.
+
+    Parameters
+    ----------
+    shares : Tensor (families,), positive, with the sum one.
+    most : the most that each of them will ever be.
+    """
+    count, device = len(noise.keys), noise.keys.device
+    place = torch.arange(count, device=device)
+    marks = (place + noise.uniform(1)[0].double()) / count
+    ends = shares.double().cumsum(0)
+    chosen = torch.searchsorted(ends, marks, right=True).clamp_max(len(families) - 1)
+    begins = torch.searchsorted(marks, torch.cat([ends.new_zeros(1), ends[:-1]]))
+    keys, index = noise.spawn(1).keys, place - begins[chosen]
+    drawn, before = [], 0
+    for number, (family, largest) in enumerate(zip(families, most, strict=True)):
+        needed = min(count, math.floor(largest * count + 1e-6) + 1)
+        some = sample_family_on_device(problem, family, size, kernels.Noise(kernels.fold(keys[:needed], number)))
+        if some is None:
+            return None
+        drawn.append(some)
+        index = index + (chosen == number) * before
+        before += needed
+    return {name: torch.cat([some[name] for some in drawn])[index] for name in drawn[0]}
+
+
+def normal_table(scale: float) -> tuple[float, ...]:
+    """Return `NORMAL_STEPS` equally likely values of a normal distribution with mean zero."""
+    normal = NormalDist(0.0, scale)
+    return tuple(normal.inv_cdf((step + 0.5) / NORMAL_STEPS) for step in range(NORMAL_STEPS))
+
+
+def looked_up(table: tuple[int, ...], index: Tensor) -> Tensor:
+    """Return the entries of a table of integers, (shape of `index`) int64."""
+    return _on_device(table, index.device)[index]
+
+
+@cache
+def _on_device(table: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return a table as a tensor; kept, since a captured graph cannot copy it from the host."""
+    return torch.tensor(table, dtype=torch.int64, device=device)
+
+
+def rounded_exponentials(values: Sequence[float], factor: float) -> tuple[int, ...]:
+    """Return factor · exp(value) of every value as integers, the same wherever logarithms are right to 1e-9."""
+    return tuple(round(factor * math.exp(value)) for value in values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from ..errors import InputError
 from .arrays import checked_matrix, exact_numbers, reject_negative
 from .base import Arrays, FeatureSizes, InTorch, Size
 from .instance import Instance, RawInstance
-from .present import Bar
+from .present import Bar, counted, number
 from .sequencing import Sequencing, named_item
-from .text import counted, number
+
+in_torch = partial(InTorch, "icdc.problems.tours_torch")
 
 
 class FlowShop(Sequencing):
@@ -31,7 +33,7 @@ class FlowShop(Sequencing):
     feature_sizes = FeatureSizes(relations=6, raw_relations=1)
     structure = "tour"
 
-    travel = InTorch("icdc.problems.tours_torch:flow_shop_travel")
+    travel = in_torch("flow_shop_travel")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs, machines = size

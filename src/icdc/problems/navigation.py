@@ -7,15 +7,34 @@ matrix, R and S are uniform, and F is what is left.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from .arrays import checked_matrix
-from .base import Arrays, FeatureSizes, InTorch, Size
-from .families import NAVIGATION_FAMILIES
+from .base import Arrays, Family, FeatureSizes, InTorch, Size
 from .tours import TourProblem, random_tmat
+
+in_torch = partial(InTorch, "icdc.problems.navigation_torch")
+
+_UNITS = {"coordinates": 500.0, "slowness": 500.0, "traffic": 500.0**3}
+
+FAMILIES: dict[str, Family] = {
+    "paper": Family("the paper's own: times first, a tmat matrix; traffic is what random features leave of them"),
+    "features-first": Family(
+        "features first, traffic from 0 to 1; times follow from them", in_torch("features_first"), _UNITS
+    ),
+    "light-traffic": Family("features first, traffic from 0 to .1", in_torch("light_traffic"), _UNITS),
+    "slow-ways": Family("features first, traffic from 0 to .4, slowness from .5 to 1", in_torch("slow_ways"), _UNITS),
+    "shortest-ways": Family(
+        "features first, times closed by shortest ways, traffic as they leave it",
+        in_torch("shortest_ways"),
+        _UNITS,
+    ),
+}
+"""By name; features are uniform where nothing else is said."""
 
 
 class Navigation(TourProblem):
@@ -25,11 +44,11 @@ class Navigation(TourProblem):
     arrays = ("coordinates", "slowness", "traffic")
     entries = "travel times"
     feature_sizes = FeatureSizes(relations=7, raw_relations=2, rows=2, columns=2, same_items=True)
-    families = NAVIGATION_FAMILIES
+    families = FAMILIES
 
-    sample_on_device = InTorch("icdc.problems.tours_torch:sample_navigation")
-    travel = InTorch("icdc.problems.tours_torch:navigation_travel")
-    features = InTorch("icdc.problems.tours_torch:navigation_features")
+    sample_on_device = in_torch("sample_on_device")
+    travel = in_torch("travel")
+    features = in_torch("features")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         cities = size[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,14 +11,35 @@ from numpy.typing import NDArray
 
 from . import present
 from .arrays import checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, FeatureSizes, InTorch, Problem, RuleInTorch, Size, Structure
+from .base import Arrays, Family, FeatureSizes, InTorch, Problem, Size, Structure
 from .bounds import scheduling_bound
-from .families import SCHEDULE_FAMILIES
 from .instance import Instance
-from .text import counted
+from .present import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+in_torch = partial(InTorch, "icdc.problems.pmsp_torch")
+
+FAMILIES: dict[str, Family] = {
+    "paper": Family("the paper's own: integers from 2 to 19"),
+    "uniform-100": Family("integers from 1 to 100", in_torch("uniform_100")),
+    "uniform-1000": Family("integers from 1 to 1000", in_torch("uniform_1000"), 10.0),
+    "job-correlated": Family("a base 1–100 of every job plus 1–20 for each pair", in_torch("job_correlated")),
+    "machine-correlated": Family(
+        "a base 1–100 of every machine plus 1–20 for each pair", in_torch("machine_correlated")
+    ),
+    "speeds": Family("work 100–1000 over a speed from 1 to e², each pair up to 20 % off", in_torch("speeds"), 10.0),
+    "heavy-tailed": Family(
+        "log-normal, median 20, σ = 1.2: a few pairs far longer than the rest", in_torch("heavy_tailed")
+    ),
+    "forbidden": Family(
+        "1–100 on about a third of the machines; the others are forbidden, by 1,000,000",
+        in_torch("forbidden_pairs"),
+        forbids=True,
+    ),
+}
+"""By name; the draw of each is uniform where nothing else is said."""
 
 
 class Pmsp(Problem):
@@ -28,24 +50,24 @@ class Pmsp(Problem):
     size_names = ("jobs", "machines")
     feature_sizes = FeatureSizes(relations=5, raw_relations=1)
     priced_sizes = FeatureSizes(relations=8, raw_relations=1)
-    rule = RuleInTorch("icdc.problems.rules:OneColumnPerRow")
+    rule = InTorch("icdc.problems.rules", "OneColumnPerRow")
     objective = "makespan"
     row_words = ("job", "jobs")
     column_words = ("machine", "machines")
     entries = "processing times"
-    families = SCHEDULE_FAMILIES
+    families = FAMILIES
     structure: ClassVar[Structure | None] = "makespan"
 
-    sample_on_device = InTorch("icdc.problems.pmsp_torch:sample_on_device")
-    cost = InTorch("icdc.problems.pmsp_torch:cost")
-    cost_changes = InTorch("icdc.problems.pmsp_torch:cost_changes")
-    feasible = InTorch("icdc.problems.pmsp_torch:feasible")
-    violation = InTorch("icdc.problems.pmsp_torch:violation")
-    times = InTorch("icdc.problems.pmsp_torch:times")
-    permitted = InTorch("icdc.problems.pmsp_torch:permitted_machines")
-    construct = InTorch("icdc.problems.pmsp_torch:construct")
-    features = InTorch("icdc.problems.pmsp_torch:features")
-    priced_features = InTorch("icdc.problems.pmsp_torch:priced_features")
+    sample_on_device = in_torch("sample_on_device")
+    cost = in_torch("cost")
+    cost_changes = in_torch("cost_changes")
+    feasible = in_torch("feasible")
+    violation = in_torch("violation")
+    times = in_torch("times")
+    permitted = in_torch("permitted")
+    construct = in_torch("construct")
+    features = in_torch("features")
+    priced_features = in_torch("priced_features")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs, machines = size

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..plots import new_figure, plot_bars, plot_gantt, plot_heatmap, plot_tour
-from .instance import Instance
-from .text import number, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .instance import Instance
+
+_WIDTH = 100
+"""Columns of a terminal that a printed answer keeps to."""
 _BAR = 24
 """Characters of the longest bar of a printed schedule."""
 _FEW = 60
@@ -110,3 +113,25 @@ def draw_bars(instance: Instance, bars: list[Bar], machines: list[str], bound: f
     bound = None if instance.weighs_changes else bound
     plot_bars(bars, machines=machines, bound=bound, ax=figure.subplots())
     return figure
+
+
+def number(value: int | float) -> str:
+    """Write integers exactly and reals to ten digits."""
+    return str(value) if isinstance(value, int) else f"{value:.10g}"
+
+
+def counted(count: int, words: tuple[str, str]) -> str:
+    """Write how many there are of something: "1 job", "3 jobs"."""
+    return f"{count} {words[0] if count == 1 else words[1]}"
+
+
+def wrapped(prefix: str, words: str) -> list[str]:
+    """Break a long line; what follows is indented as far as the first line's beginning."""
+    return textwrap.wrap(
+        words,
+        width=max(_WIDTH, len(prefix) + 40),
+        initial_indent=prefix,
+        subsequent_indent=" " * len(prefix),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

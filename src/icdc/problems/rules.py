@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import kernels
 from ..errors import UsageError
-from .candidates import Candidates
+from .features import Candidates
 
 State = dict[str, Tensor]
 

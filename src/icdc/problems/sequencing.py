@@ -8,6 +8,7 @@ first. What a step costs is by how much it moves the end, so that the length of 
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,12 +18,14 @@ from ..errors import InputError, visible
 from . import present
 from .base import Arrays, InTorch, Size, Structure
 from .instance import Instance
-from .present import Bar
-from .text import counted
+from .present import Bar, counted
 from .tours import TourProblem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+in_torch = partial(InTorch, "icdc.problems.tours_torch")
 
 
 class Sequencing(TourProblem):
@@ -34,7 +37,7 @@ class Sequencing(TourProblem):
     structure: ClassVar[Structure | None] = "tour"
     restated = True
 
-    features = InTorch("icdc.problems.tours_torch:sequence_features")
+    features = in_torch("sequence_features")
 
     @abstractmethod
     def cost_matrix(self, arrays: Arrays) -> NDArray[Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +16,10 @@ from ..errors import InputError, visible
 from .arrays import LARGEST_INTEGER, checked_matrix, exact_numbers, reject_negative
 from .base import Arrays, FeatureSizes, InTorch, Size
 from .instance import Instance, RawInstance
-from .present import Bar
+from .present import Bar, counted, number
 from .sequencing import Sequencing, named_item
-from .text import counted, number
+
+in_torch = partial(InTorch, "icdc.problems.tours_torch")
 
 
 class Setups(Sequencing):
@@ -34,7 +36,7 @@ class Setups(Sequencing):
     feature_sizes = FeatureSizes(relations=6, raw_relations=1, same_items=True)
     structure = "tour"
 
-    travel = InTorch("icdc.problems.tours_torch:setups_travel")
+    travel = in_torch("setups_travel")
 
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
         jobs = size[0]

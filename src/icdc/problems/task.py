@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ..errors import UsageError
 from .base import Instances, Problem
-from .candidates import Candidates
+from .features import Candidates
 from .tensors import neutral, one_hot
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from . import present
 from .arrays import integers_of
-from .base import Arrays, Instances, InTorch, Problem, RuleInTorch, Size, Structure
+from .base import Arrays, Instances, InTorch, Problem, Size, Structure
 from .bounds import assignment_bound
 from .instance import Instance
 
@@ -20,23 +21,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+in_torch = partial(InTorch, "icdc.problems.tours_torch")
+
+
 class TourProblem(Problem):
     """Rows and columns are the same cities; row i chooses the city that follows i."""
 
     size_names: ClassVar[tuple[str, ...]] = ("cities",)
-    rule = RuleInTorch("icdc.problems.rules:HamiltonianCycle")
+    rule = InTorch("icdc.problems.rules", "HamiltonianCycle")
     objective = "length"
     row_words = column_words = ("city", "cities")
     entries = "distances"
     solution_is_tour = True
     structure: ClassVar[Structure | None] = "tour"
 
-    cost = InTorch("icdc.problems.tours_torch:cost")
-    feasible = InTorch("icdc.problems.tours_torch:feasible")
-    violation = InTorch("icdc.problems.tours_torch:violation")
-    random_cost = InTorch("icdc.problems.tours_torch:random_cost")
-    construct = InTorch("icdc.problems.tours_torch:construct")
-    cost_matrix = InTorch("icdc.problems.tours_torch:cost_matrix")
+    cost = in_torch("cost")
+    feasible = in_torch("feasible")
+    violation = in_torch("violation")
+    random_cost = in_torch("random_cost")
+    construct = in_torch("construct")
+    cost_matrix = in_torch("cost_matrix")
 
     @abstractmethod
     def travel(self, instances: Instances) -> Tensor:

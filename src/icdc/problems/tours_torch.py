@@ -1,6 +1,6 @@
 """Tours as tensors: cost, feasibility, what a network sees of them, and tours to begin with.
 
-`tours`, `atsp`, `navigation` and the sequences are the rest of these problems.
+`tours` is what they are without torch.
 """
 
 from typing import Any
@@ -11,13 +11,14 @@ from torch import Tensor
 
 from .. import kernels
 from ..kernels import Noise
-from .base import Arrays, Instances, Problem, Size
+from .base import Arrays, Instances, Problem
 from .decoding import Starts, decode_around
 from .features import Features
 from .local_search import construct as draw_and_improve
-from .prices import log_sinkhorn, tour_candidates, tour_channels
 from .tensors import neutral, permitted_mean, permitted_pairs, picked, to_tensors
 
+_CLOSED_TOGETHER = 2**18
+"""Distances of the matrices that are closed together on a CPU: its cache holds them."""
 _VARIETY = 0.3
 """Temperature of starting tours after the first, in units of what a city's second best step gives away."""
 
@@ -103,38 +104,31 @@ def random_tmat_on_device(cities: int, noise: Noise) -> Tensor:
     """Draw the same distribution as `random_tmat` on the device, in units of 10⁶; float32 (N, n, n)."""
     distances = noise.integers(10**6, cities, cities)
     distances = distances.masked_fill(torch.eye(cities, dtype=torch.bool, device=distances.device), 0)
-    for k in range(cities):
-        distances = torch.minimum(distances, distances[:, :, k : k + 1] + distances[:, k : k + 1, :])
-    return distances.float() / 1e6
+    return closed(distances).float() / 1e6
 
 
-# Matrices of distances.
+def closed(distances: Tensor) -> Tensor:
+    """Return the lengths of shortest ways, (N, n, n), for lengths of single steps (in 32 bits of at most 10⁹)."""
+    cities = distances.shape[1]
+    together = _CLOSED_TOGETHER // cities**2 if distances.device.type == "cpu" else len(distances)
+    parts = []
+    for part in distances.split(max(1, together)):
+        part = part.clone()
+        detour = torch.empty_like(part)
+        for k in range(cities):
+            torch.add(part[:, :, k : k + 1], part[:, k : k + 1, :], out=detour)
+            torch.minimum(part, detour, out=part)
+        parts.append(part)
+    return torch.cat(parts)
 
 
-def sample_distances(problem: Problem, size: Size, noise: Noise) -> dict[str, Tensor]:
-    return {"distances": random_tmat_on_device(size[0], noise)}
-
-
-def distances(problem: Problem, instances: Instances) -> Tensor:
-    return instances["distances"]
-
-
-def permitted_steps(problem: Problem, instances: Instances) -> Tensor | None:
-    """Return the steps that are in some tour worth having; see `permitted_pairs`."""
-    return (
-        permitted_pairs(steps_of(problem, instances), tour=True)
-        if problem.structure == "tour"
-        else problem.mask(instances)
-    )
-
-
-def distance_features(problem: Problem, instances: Instances) -> Features:
+def distance_features(distances: Tensor) -> Features:
     """D, Dᵀ, D above its row's and its column's minimum, and log-Sinkhorn of −D at two temperatures.
 
     Forbidden steps look somewhat longer than all others, and to log-Sinkhorn like staying in place.
     """
-    permitted = permitted_pairs(instances["distances"], tour=True)
-    distances = neutral(instances["distances"], permitted).float()
+    permitted = permitted_pairs(distances, tour=True)
+    distances = neutral(distances, permitted).float()
     diagonal = torch.eye(distances.shape[1], dtype=torch.bool, device=distances.device)
     permitted = permitted & ~diagonal
     mean = permitted_mean(distances, permitted, (1, 2))
@@ -152,78 +146,21 @@ def distance_features(problem: Problem, instances: Instances) -> Features:
     return Features(torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1))
 
 
-def priced_features(problem: Problem, instances: Instances, candidates: int = 0) -> Features:
-    """What steps cost beyond the prices of an assignment; see `tour_channels`."""
-    if not candidates:
-        return Features(tour_channels(instances["distances"]))
-    relations, chosen = tour_candidates(instances["distances"], candidates)
-    return Features(relations, candidates=chosen)
-
-
-# Navigation.
-
-
-def sample_navigation(problem: Problem, size: Size, noise: Noise) -> dict[str, Tensor]:
-    cities = size[0]
-    times = random_tmat_on_device(cities, noise)
-    coordinates = noise.uniform(cities, 2)
-    diagonal = torch.eye(cities, dtype=torch.bool, device=times.device)
-    slowness = noise.uniform(cities, cities).masked_fill(diagonal, 0.0)
-    traffic = times - squared_distances(coordinates) * slowness
-    return {"coordinates": coordinates, "slowness": slowness, "traffic": traffic}
-
-
-def navigation_travel(problem: Problem, instances: Instances) -> Tensor:
-    return squared_distances(instances["coordinates"]) * instances["slowness"] + instances["traffic"]
-
-
-def navigation_features(problem: Problem, instances: Instances) -> Features:
-    """S and F (raw), their transposes, F above its row's and column's minimum, and squared distances.
-
-    One unit of length and one of time are taken out of everything, so that T = ‖R_i − R_j‖²·S_ij + F_ij
-    still holds between the features up to a factor; no element combines R, S and F.
-    """
-    # in double precision until the units are out: squares and products of them need not fit single precision
-    slowness, traffic = instances["slowness"].double(), instances["traffic"].double()
-    coordinates = instances["coordinates"].double()
-    coordinates = coordinates - coordinates.mean(1, keepdim=True)
-    size = coordinates.shape[1]
-    diagonal = torch.eye(size, dtype=torch.bool, device=coordinates.device)
-
-    def mean(matrix: Tensor) -> Tensor:
-        return matrix.masked_fill(diagonal, 0.0).sum((1, 2), keepdim=True) / (size * (size - 1))
-
-    tiny = torch.finfo(torch.float32).tiny
-    area = mean(squared_distances(coordinates)).clamp_min(tiny)  # the unit of length, squared
-    coordinates = coordinates / area.sqrt()
-    time = ((mean(slowness.abs()) * area + mean(traffic.abs())) / 2).clamp_min(tiny)
-    slowness, traffic = slowness * area / time, traffic / time
-    off_diagonal = traffic.masked_fill(diagonal, torch.inf)
-    channels = [
-        slowness,
-        traffic,
-        slowness.transpose(1, 2),
-        traffic.transpose(1, 2),
-        traffic - off_diagonal.amin(2, keepdim=True),
-        traffic - off_diagonal.amin(1, keepdim=True),
-        squared_distances(coordinates),
-    ]
-    relations = torch.stack([c.masked_fill(diagonal, 0.0) for c in channels], -1).float()
-    items = coordinates.float()
-    return Features(relations, rows=items, columns=items)
-
-
-def squared_distances(coordinates: Tensor) -> Tensor:
-    """Return ‖R_i − R_j‖², (batch, n, n), from coordinates (batch, n, 2)."""
-    return (coordinates[:, :, None] - coordinates[:, None]).square().sum(-1)
+def log_sinkhorn(cost: Tensor, rounds: int = 12) -> Tensor:
+    """Scale exp(−cost) towards a doubly stochastic matrix; return its logarithm, shape of `cost`."""
+    log = -cost
+    for _ in range(rounds):
+        log = log - log.logsumexp(-1, keepdim=True)
+        log = log - log.logsumexp(-2, keepdim=True)
+    return log
 
 
 # Sequences of jobs.
 
 
 def sequence_features(problem: Problem, instances: Instances) -> Features:
-    """Those of the tour; see `distance_features`."""
-    return distance_features(problem, {"distances": steps_of(problem, instances)})
+    """Return those of the tour."""
+    return distance_features(steps_of(problem, instances))
 
 
 def flow_shop_travel(problem: Problem, instances: Instances) -> Tensor:

@@ -17,8 +17,8 @@ from starlette.staticfiles import StaticFiles
 from .. import __version__
 from ..errors import IcdcError
 from ..models.catalogue import available, card_of
+from ..problems import SHIPPED
 from ..problems.base import Problem
-from ..problems.registry import SHIPPED
 from ..solving.registry import SOLVERS
 from .board import Board
 from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED

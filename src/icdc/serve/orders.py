@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io import ReadOptions, instances_of
 from ..models.catalogue import available
+from ..problems import SHIPPED, get_problem
 from ..problems.base import Problem
 from ..problems.conditions import Wishes, posed
 from ..problems.instance import Instance
-from ..problems.registry import SHIPPED, get_problem
 from ..solving.registry import SOLVERS, options_of
 from .limits import Settings
 from .options import READING, flag, read_options

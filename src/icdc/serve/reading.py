@@ -5,9 +5,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
+from ..problems import BUILT_IN, get_problem
 from ..problems.base import main_matrix
 from ..problems.instance import Instance
-from ..problems.registry import BUILT_IN, get_problem
 from .limits import Settings
 from .options import read_options
 from .orders import Source, one_instance, problem_named, refuse_halves

@@ -240,8 +240,8 @@ def warm_up(device: Device) -> None:
     import numpy as np
 
     from ..errors import IcdcError
+    from ..problems import BUILT_IN
     from ..problems.instance import Instance
-    from ..problems.registry import BUILT_IN
     from ..solving.jobs import Observer
     from .orders import Order
 

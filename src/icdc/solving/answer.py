@@ -18,7 +18,7 @@ from ..problems.base import Problem
 from ..problems.conditions import changes, cost, in_words
 from ..problems.forbidden import why_nothing_was_found
 from ..problems.instance import Instance
-from ..problems.text import counted, number, wrapped
+from ..problems.present import counted, number, wrapped
 from .verify import Verdict
 
 

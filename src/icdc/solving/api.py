@@ -17,11 +17,11 @@ from ..errors import InfeasibleError, InputError, UsageError
 from ..io.frames import instances_from
 from ..io.raw import DEFAULTS, ReadOptions
 from ..options import OPTIONS, check, check_all, check_kind, mention
+from ..problems import get_problem, problem_of_file
 from ..problems.base import Problem
 from ..problems.conditions import Item, Wishes, posed
 from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance, Number
-from ..problems.registry import get_problem, problem_of_file
 from .answer import Answer
 from .jobs import Observer
 from .path import solve_instances

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..jit import fast_here, in_background
 from ..problems.base import Structure
-from ..problems.candidates import best_candidates
 from ..problems.decoding import Order, decode, fixed_noise, random_choice
+from ..problems.features import best_candidates
 from ..problems.tensors import to_tensors
 from .diffusion_search import DiffusionSearch, Part, found_by
 from .fitting import default_chunk

@@ -8,8 +8,8 @@ from ..errors import UsageError
 from ..models.base import pick_device
 from ..models.catalogue import default_for, reason_without_model
 from ..models.diffusion import Model, shared
+from ..problems import problem_path
 from ..problems.base import Arrays, Problem, Size
-from ..problems.registry import problem_path
 from .diffusion_search import DiffusionSearch, Trace, found_by
 from .fitting import default_chunk, seconds_of_a_pass
 from .request import Request

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..options import check_kind, read_text
-from ..problems.registry import import_class
+from ..problems import import_class
 from .solver import Solver
 
 

@@ -22,8 +22,8 @@ from ..models.base import own_random_numbers, pick_device
 from ..models.diffusion import Model
 from ..models.familiarity import ranges
 from ..options import check, check_kind
+from ..problems import problem_path
 from ..problems.base import Arrays
-from ..problems.registry import problem_path
 from ..solving import DiffusionSolver
 from .algorithm import Trainer
 from .checkpoint import STATE

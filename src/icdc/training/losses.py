@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..diffusion.process import Diffusion
 from ..kernels import Noise
-from ..problems.candidates import Candidates
 from ..problems.decoding import candidates_log_probability, log_probability
+from ..problems.features import Candidates
 from ..problems.rules import Rule
 
 _SMALLEST = 1e-6

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from ..diffusion.sampler import Step
 from ..kernels import Noise
-from ..problems.candidates import Candidates
-from ..problems.features import Features
+from ..problems.features import Candidates, Features
 
 
 @dataclass(frozen=True)

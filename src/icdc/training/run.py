@@ -19,8 +19,8 @@ from ..io.files import LockedFile
 from ..models.base import TrainedModel, pick_device
 from ..models.catalogue import load_weights, path_of
 from ..models.diffusion import Model
+from ..problems import get_problem, problem_of_file
 from ..problems.base import Problem, Size
-from ..problems.registry import get_problem, problem_of_file
 from .card import card_of, learned_ranges
 from .checkpoint import LOCK, MODEL, MetricsLog, load_state, read_means, save_state
 from .clock import Clock, TimeIsOver

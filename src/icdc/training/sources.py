@@ -17,9 +17,9 @@ from torch import Tensor
 from ..errors import InputError
 from ..io.datasets import read_dataset
 from ..kernels import Noise
+from ..problems import problem_path
 from ..problems.base import Problem, Size
-from ..problems.mixing import mix, mix_on_device
-from ..problems.registry import problem_path
+from ..problems.families import mix, mix_on_device
 from ..problems.tensors import to_tensors
 
 EXAMPLES = 128_000

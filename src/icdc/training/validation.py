@@ -18,9 +18,9 @@ from ..diffusion.sampler import SamplingOptions
 from ..errors import InputError
 from ..io.files import write_atomically
 from ..models.diffusion import CANDIDATES_ORDER, Model
+from ..problems import problem_path
 from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
-from ..problems.registry import problem_path
 from ..solving.diffusion import DiffusionSolver
 from ..solving.registry import make_solver
 

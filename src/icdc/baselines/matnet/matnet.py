@@ -22,9 +22,9 @@ from ...kernels import Noise, fold, root_key
 from ...models.base import pick_device, precision_on, set_weights, write_model
 from ...models.catalogue import default_for, read_model, reason_without_model
 from ...models.checking import build_checked, build_fitting
+from ...problems import problem_path
 from ...problems.base import Arrays, Problem, Size
 from ...problems.features import Features
-from ...problems.registry import problem_path
 from ...problems.task import Task
 from ...problems.tensors import to_tensors
 from ...solving.fingerprints import fingerprints

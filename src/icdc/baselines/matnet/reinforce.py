@@ -19,8 +19,8 @@ from ...io.files import LockedFile
 from ...models.base import pick_device
 from ...models.catalogue import load_weights, path_of
 from ...options import check
+from ...problems import get_problem, problem_of_file
 from ...problems.base import Size
-from ...problems.registry import get_problem, problem_of_file
 from ...problems.task import Task
 from ...training.card import card_of, learned_ranges
 from ...training.checkpoint import LOCK, MODEL, Means, MetricsLog, load_state, read_means, save_state
