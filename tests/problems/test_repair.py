@@ -87,8 +87,9 @@ def test_what_cannot_be_mended_stays_within_its_time() -> None:
     # where every tour takes such a step, none becomes dearer for having as few of them
     needed = np.array([[0, 0, 5], [2, 0, 0], [5, 0, 0]])
     for order in ([0, 1, 2], [0, 2, 1]):
-        kept = Atsp().choice(order)[None]
-        assert np.array_equal(without_forbidden("tour", needed[None], kept), kept)
+        before = Atsp().choice(order)[None]
+        after = without_forbidden("tour", needed[None], before)
+        assert judge_by_matrix("tour", needed[None], after)[1] <= judge_by_matrix("tour", needed[None], before)[1]
     # with no time at all a tour that could be mended stays what it was
     ring = np.roll(np.eye(7, dtype=bool), 1, 1)
     costs = np.where(ring, 1, 100)[None]
