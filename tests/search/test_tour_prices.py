@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.families import TOURS, distances_of
 from icdc.search.run import Budget
 from icdc.search.tour_bounds import priced, prove, subtour_prices, violated
 from icdc.search.tour_prices import assignment, patched, with_barriers
 from icdc.search.tours import construct, improve, iterate, length, survey
+from tests.families import TOURS, distances_of
 
 SIZE = 8
 

@@ -5,12 +5,12 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks.families import TOURS, distances_of
 from icdc.baselines.assignment import BranchAndBound
 from icdc.baselines.one_by_one import Single
 from icdc.search.run import Budget
 from icdc.search.tour_search import TourSearch
 from icdc.search.tours import length
+from tests.families import TOURS, distances_of
 
 from .tiny import run
 

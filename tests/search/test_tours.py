@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.families import TOURS, distances_of
 from icdc.jit import plain
 from icdc.search import tours
 from icdc.search.run import Budget
 from icdc.search.tour_moves import kicks
 from icdc.search.tour_prices import Prices
 from icdc.search.tours import Kicks, Terrain, construct, improve, iterate, length, survey, tour_of
+from tests.families import TOURS, distances_of
 
 SIZE = 9
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import icdc
-from benchmarks.families import distances_of
 from icdc.kernels import compiled_descent, compiled_joining, compiled_merging
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
 from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search, chain
+from tests.families import distances_of
 
 SMALL = ModelConfig(NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1))
 OPEN = distances_of("one-way-plane", 45, 3)

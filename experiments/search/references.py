@@ -1,6 +1,6 @@
 """Make the references of the standard sets of families, or improve them: the best of several solvers, proven or not.
 
-    python -m benchmarks.references --jobs 16 --minutes 8
+    python -m experiments.search.references --jobs 16 --minutes 8
 
 Every unproven instance gets runs of growing length by every solver that is installed, proofs and short runs first, on
 `--jobs` pinned cores, one thread each, until the time is up. What is better than before, or newly proven, is written at
@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.pinned import PinnedWorkers
+from experiments.search.runs import PinnedWorkers
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import FAMILY_SETS, Dataset, Provenance, provenance, standard_set, write_references
 from icdc.problems import get_problem
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge, meets
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LAST_CALL = 2.0
 """No run begins with less time than this; one that has begun may be this much late."""
 SAVE_EVERY = 5.0

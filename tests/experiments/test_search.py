@@ -1,5 +1,6 @@
 """Making references, the table of the search, and the duel with CP-SAT: on something tiny, and on rows by hand."""
 
+import argparse
 import os
 import time
 from pathlib import Path
@@ -8,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import against_cpsat, masked, references, runs, search_table
-from benchmarks.families import SCHEDULES, TOURS, distances_of, durations_of
-from benchmarks.pinned import groups_of_cores
-from benchmarks.references import Attempt, Known, Outcome, efforts, opened
-from benchmarks.runs import Run, append_rows, read_rows, run_all, watched
 from experiments.markdown import between_marks
+from experiments.search import references, runs, tables
+from experiments.search.references import Attempt, Known, Outcome, efforts, opened
+from experiments.search.runs import Run, append_rows, groups_of_cores, read_rows, run_all, watched
 from icdc.errors import UsageError
 from icdc.io import datasets
 from icdc.io.datasets import FAMILY_SETS, STANDARD_SETS, SeededSample, StandardSet, fingerprint, write_references
@@ -32,14 +31,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         spec = StandardSet(problem, size, 3, 1, fingerprint(sample.draw(get_problem(problem))), family)
         for sets in (datasets.STANDARD_SETS, datasets.FAMILY_SETS):
             monkeypatch.setitem(sets, name, spec)
-
-
-def test_single_matrices() -> None:
-    assert distances_of("roads", 8, 0).shape == (8, 8)
-    assert durations_of("speeds", 8, 3, 0).shape == (8, 3)
-    assert np.array_equal(distances_of("crane", 8, 1), distances_of("crane", 8, 1))
-    assert "tmat" in TOURS
-    assert "paper" in SCHEDULES
 
 
 def test_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,33 +197,35 @@ def rows_of(solver: str, name: str, costs: list[tuple[float, float]]) -> list[di
     ]  # fmt: skip
 
 
+def asked(*words: str) -> argparse.Namespace:
+    """Return options with the words after the name of a table."""
+    return argparse.Namespace(only=list(words), instances=2, seed=5, solver=["search", "icdc"])
+
+
 def test_the_table_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        search_table, "shipped_references", lambda name: {"reference": np.array([100.0, 100.0, np.nan])}
-    )
+    monkeypatch.setattr(tables, "shipped_references", lambda name: {"reference": np.array([100.0, 100.0, np.nan])})
     path = tmp_path / "table.csv"
     append_rows(path, runs.COLUMNS, rows_of("search", "atsp-200", [(102.0, 101.0), (104.0, 99.0)]))
     append_rows(path, runs.COLUMNS, rows_of("icdc", "atsp-200", [(100.0, 100.0), (110.0, 99.0)]))
     rows = read_rows(path)
-    assert search_table.best_known(rows) == {("atsp-200", 0): 100.0, ("atsp-200", 1): 99.0}
-    head, _, mine, ours = search_table.as_markdown(rows).splitlines()
+    assert tables.best_known(rows) == {("atsp-200", 0): 100.0, ("atsp-200", 1): 99.0}
+    head, _, mine, ours = tables.search_table(rows).splitlines()
     assert "1 s, % over best known" in head
     gaps = 2.0, 100 * (104 / 99 - 1)
-    mean, half = search_table.mean_and_interval(gaps)
+    mean, half = tables.mean_and_interval(gaps)
     assert mean == pytest.approx(sum(gaps) / 2)
     assert half == pytest.approx(12.706 * abs(gaps[1] - gaps[0]) / 2, rel=1e-3)
-    assert f"| tmat 200 | search | {mean:.2f} ± {half:.1f} | 0.1 | 0.500 ± 6.35 | 0.03 | 2 of 2 | 10.0 | 2 |" == mine
+    assert f"| tmat 200 | search | {mean:.2f} ± {half:.1f} | 0.500 ± 6.35 | 2 of 2 | 10.0 | 2 |" == mine
     assert ours.startswith("| tmat 200 | icdc |")
-    assert search_table.as_markdown([]) == "Not measured yet."
-    assert search_table.mean_and_interval([1.0]) == (1.0, np.inf)
+    assert tables.search_table([]) == tables.EMPTY
+    assert tables.mean_and_interval([1.0]) == (1.0, np.inf)
 
 
 def test_the_cells_of_the_table() -> None:
-    assert len(search_table.CELLS) == 20
-    assert all(name in STANDARD_SETS for cell in search_table.CELLS.values() for name in cell.sets)
-    assert search_table.CELLS["job-correlated 200×50"].goals == (0.7, 0.4)
-    cells = [search_table.CELLS["tmat 100"], search_table.CELLS["crane 300–450"]]
-    planned = search_table.wanted(cells, ["search", "icdc"], 2, 5)
+    assert len(tables.CELLS) == 20
+    assert all(name in STANDARD_SETS for sets in tables.CELLS.values() for name in sets)
+    planned = tables.search_runs(asked("tmat 100", "crane"))
+    planned = [run for run in planned if run.set != "atsp-1000"]
     assert planned[0] == Run("search", "atsp-100", 0, 5, (1.0, 10.0))
     assert [(run.set, run.instance) for run in planned[::2]] == [
         ("atsp-100", 0), ("atsp-crane-300", 0), ("atsp-crane-450", 0),
@@ -242,22 +235,24 @@ def test_the_cells_of_the_table() -> None:
 
 def test_a_page_gets_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.md"
-    page.write_text("a\n<!-- search-table: begin -->\n<!-- search-table: end -->\n<!-- against-cpsat: begin -->\n"
-                    "<!-- against-cpsat: end -->\n")  # fmt: skip
-    for module in (search_table, against_cpsat):
-        assert module.main(["--minutes", "0", "--out", str(tmp_path / "none.csv"), "--page", str(page)]) == 0
-    assert page.read_text().count("Not measured yet.") == 2
-    assert search_table.main(["--cells", "nowhere"]) == 2
+    names = [name for name, _ in tables.TABLES.values()]
+    page.write_text("".join(f"<!-- {name}: begin -->\n<!-- {name}: end -->\n" for name in names))
+    for table in tables.TABLES:
+        words = [table, "--minutes", "0", "--out", str(tmp_path / "none.csv"), "--page", str(page)]
+        assert tables.main(words) == 0
+    assert page.read_text().count(tables.EMPTY) == 3
+    assert tables.main(["search", "--only", "nowhere"]) == 2
     assert "no cell is called so" in capsys.readouterr().err
+    assert tables.main(["masked", "--only", "7x7", "--out", str(tmp_path / "none.csv")]) == 2
+    assert "no such size" in capsys.readouterr().err
 
 
 def test_the_page_is_up_to_date() -> None:
-    """To write it again: `--minutes 0 --page docs/families.md` of both benchmarks."""
-    page = (search_table.ROOT / "docs" / "families.md").read_text()
-    results = search_table.ROOT / "docs" / "results"
-    for module, name in ((search_table, "search-table"), (against_cpsat, "against-cpsat")):
-        text = module.as_markdown([row for row in read_rows(results / f"{name}.csv") if row["seed"] == "0"])
-        assert between_marks(page, name, text) == page
+    """To write it again: `--minutes 0 --page docs/families.md` for each of the tables."""
+    page = (tables.ROOT / "docs" / "families.md").read_text()
+    for name, as_text in tables.TABLES.values():
+        rows = read_rows(tables.ROOT / "docs" / "results" / f"{name}.csv")
+        assert between_marks(page, name, as_text([row for row in rows if row.get("seed", "0") == "0"])) == page
     for problem in ("pmsp", "atsp"):
         for name, family in get_problem(problem).families.items():
             assert f"| `{name}` | {family.summary} |" in page
@@ -267,11 +262,11 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_what_is_on_file_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Nobody:
+    class NoWorkers:
         def __init__(self, *arguments: int) -> None:
             pass
 
-        def __enter__(self) -> "Nobody":
+        def __enter__(self) -> "NoWorkers":
             return self
 
         def __exit__(self, *error: Any) -> None:
@@ -280,7 +275,7 @@ def test_what_is_on_file_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
         def submit(self, *arguments: Any) -> None:
             raise AssertionError
 
-    monkeypatch.setattr(runs, "PinnedWorkers", Nobody)
+    monkeypatch.setattr(runs, "PinnedWorkers", NoWorkers)
     path = tmp_path / "table.csv"
     append_rows(path, runs.COLUMNS, rows_of("search", "atsp-200", [(102.0, 101.0)]))
     done = Run("search", "atsp-200", 0, 0, (1.0, 10.0))
@@ -300,50 +295,50 @@ def test_runs_on_pairs_of_cores(tmp_path: Path) -> None:
     assert (row["solver"], row["set"], row["instance"], row["limit"]) == ("nn", "atsp-uniform-20", "2", "0.2")
 
 
-def test_wins_ties_and_losses(tmp_path: Path) -> None:
+def test_wins_ties_and_losses() -> None:
     rows = [
-        {"solver": solver, "set": against_cpsat.SETS[0], "instance": str(instance), "seed": "0", "limit": limit,
+        {"solver": solver, "set": tables.SETS[0], "instance": str(instance), "seed": "0", "limit": limit,
          "cost": str(cost), "proven": "False", "seconds": limit}
         for solver, limit, costs in (
-            (against_cpsat.RIVAL, "300.0", (100, 100, 100, 100)), (against_cpsat.RIVAL, "5.0", (200,)),
+            (tables.RIVAL, "300.0", (100, 100, 100, 100)), (tables.RIVAL, "5.0", (200,)),
             ("icdc", "10.0", (99, 100, 101, 98, 50)),
         )
         for instance, cost in enumerate(costs)
     ]  # fmt: skip
-    _, _, long, short = against_cpsat.as_markdown(rows).splitlines()
-    assert long == f"| {against_cpsat.SETS[0]} | icdc, 10 s | 300 s | 2 | 1 | 1 | -0.50 % |"
-    assert short == f"| {against_cpsat.SETS[0]} | icdc, 10 s | 5 s | 1 | 0 | 0 | -50.50 % |"
-    planned = against_cpsat.wanted("search", 2, (10.0, 300.0), 0)
-    assert len(planned) == 2 * 3 * 2
-    assert planned[0] == Run(against_cpsat.RIVAL, against_cpsat.SETS[0], 0, 0, (300.0,))
-    assert planned[1] == Run("search", against_cpsat.SETS[0], 0, 0, (10.0,))
+    _, _, long, short = tables.rivals_table(rows).splitlines()
+    assert long == f"| {tables.SETS[0]} | icdc, 10 s | 300 s | 2 | 1 | 1 | -0.50 % |"
+    assert short == f"| {tables.SETS[0]} | icdc, 10 s | 5 s | 1 | 0 | 0 | -50.50 % |"
+    planned = tables.rival_runs(asked())
+    assert len(planned) == 2 * 3 * 3
+    assert planned[0] == Run(tables.RIVAL, tables.SETS[0], 0, 5, (300.0,))
+    assert planned[1] == Run("search", tables.SETS[0], 0, 5, (10.0,))
 
 
-def test_masked_instances_beside_plain_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same numbers with and without forbidden pairs, a line each, and a table that tells whether they are near."""
-    plain, some = (masked.instance_of(masked.Case("pmsp", (6, 3), share, 1)) for share in (0.0, 0.3))
+def test_masked_instances_beside_plain_ones(tmp_path: Path) -> None:
+    """The same numbers with and without forbidden pairs, and a line each."""
+    plain, some = (tables.instance_of(tables.Case("pmsp", (6, 3), share, 1)) for share in (0.0, 0.3))
     assert plain.forbidden is None
     assert some.forbidden is not None
     assert some.forbidden.any()
     assert not some.forbidden.all(1).any()
     kept = ~some.forbidden
     assert np.array_equal(plain.arrays["durations"][kept], some.arrays["durations"][kept])
-    tour = masked.instance_of(masked.Case("atsp", (8,), 0.6, 2))
+    tour = tables.instance_of(tables.Case("atsp", (8,), 0.6, 2))
     assert why_impossible(tour) is None
-    row = masked.measured("search", masked.Case("atsp", (8,), 0.3, 0), 0.5, 0.5)
+    row = tables.measured("search", tables.Case("atsp", (8,), 0.3, 0), 0.5)
     assert row["proven"]
     assert row["cost"] == row["reference"]
     rows = [
         {name: str(value) for name, value in {**row, "forbidden": share, "cost": cost, "reference": 100.0}.items()}
-        for share, cost in ((0.0, 101.0), (0.0, 101.0), (0.3, 102.0), (0.3, 101.5), (0.5, 103.0), (0.5, 103.0))
+        for share, cost in ((0.0, 101.0), (0.0, 101.0), (0.3, 102.0), (0.3, 101.5))
     ]
-    near, far = masked.as_markdown(rows).splitlines()[2:]
-    assert near.startswith("| atsp 8 | 30 % | 1.00 ± 0.000 | 2 of 2 | 1.75 ±")
-    assert near.endswith("| yes | " + near.rsplit("| ", 1)[1])
-    assert "| no |" in far
-    assert masked.within([0.0], [0.004])
-    assert not masked.within([0.0], [0.01])
-    assert masked.as_markdown([]) == "Not measured yet."
-    assert masked.main(["--minutes", "0", "--out", str(tmp_path / "none.csv")]) == 0
-    assert masked.main(["--sizes", "7x7", "--minutes", "0"]) == 2
-    assert "no such size" in capsys.readouterr().err
+    (line,) = tables.masked_table(rows).splitlines()[2:]
+    assert line.startswith("| atsp 8 | 30 % | 1.00 ± 0.000 | 2 of 2 | 1.75 ±")
+    # what is on file is not measured again
+    path = tmp_path / "masked.csv"
+    done = {**row, "problem": "pmsp", "size": "20x4"}
+    append_rows(path, tables.MASKED, [{**done, "seconds": 1.0, "forbidden": share} for share in (0.0, 0.3)])
+    options = ["masked", "--only", "20x4", "--instances", "1", "--solver", "search", "--out", str(path)]
+    before = path.read_text()
+    assert tables.main(options) == 0
+    assert path.read_text() == before

@@ -5,17 +5,19 @@ limit. What is in the file is not run again.
 """
 
 import csv
+import multiprocessing
+import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from benchmarks.pinned import PinnedWorkers
+from icdc.errors import UsageError
 from icdc.io.datasets import STANDARD_SETS, standard_instances
 from icdc.problems import get_problem
 from icdc.problems.families import sample_family
@@ -27,6 +29,11 @@ CORES = 2
 """Of every run."""
 LATE = 30.0
 """Seconds that a run may be late before it is given up."""
+
+
+T = TypeVar("T")
+THREADS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What tells libraries how many threads to use."""
 
 
 class Run(NamedTuple):
@@ -112,6 +119,54 @@ def _ready(spec: str, name: str) -> Solver:
     other = sample_family(problem, known.family, 1, known.size, np.random.default_rng(0))
     solver.solve(problem, other, seed=0, time_limit=1.0)
     return solver
+
+
+def groups_of_cores(workers: int, each: int) -> list[list[int]]:
+    """Return `workers` disjoint groups of `each` of the cores this process may use."""
+    cores = sorted(os.sched_getaffinity(0))
+    if workers < 1 or workers * each > len(cores):
+        raise UsageError(f"{workers} workers with {each} cores each do not fit on {len(cores)} cores")
+    return [cores[number * each : (number + 1) * each] for number in range(workers)]
+
+
+class PinnedWorkers:
+    """`workers` fresh interpreters with `each` cores and as many threads each; a context manager."""
+
+    def __init__(self, workers: int, each: int = 1) -> None:
+        self.groups, self.each = groups_of_cores(workers, each), each
+
+    def __enter__(self) -> "PinnedWorkers":
+        self.before = {name: os.environ.get(name) for name in THREADS}
+        os.environ.update(dict.fromkeys(THREADS, str(self.each)))  # inherited before a worker loads any library
+        context = multiprocessing.get_context("spawn")
+        free = context.SimpleQueue()
+        for group in self.groups:
+            free.put(group)
+        self.pool = ProcessPoolExecutor(len(self.groups), mp_context=context, initializer=_pin, initargs=(free,))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        # what counts is on disk already: a run that has not ended by now is not waited for
+        processes = list((self.pool._processes or {}).values())
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        for name, value in self.before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
+        """Run a function of a module on the next worker that is free."""
+        return self.pool.submit(function, *arguments)
+
+
+def _pin(free: Any) -> None:
+    group = free.get()
+    os.sched_setaffinity(0, group)
+    import torch
+
+    torch.set_num_threads(len(group))
 
 
 def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
