@@ -6,7 +6,7 @@
 #   make mutants break the code in known ways, in a copy, and see that a test notices each
 #   make fuzz    read files written and damaged in all kinds of ways, for an hour (MINUTES=5: less)
 #   make kills   kill -9 whole commands at random moments, 50 times each, and see that nothing is lost (half an hour)
-#   make limits  seconds over the time limit and peak memory, for sizes up to 2000 cities and 2000×100 machines
+#   make limits  seconds over the time limit and peak memory, for sizes up to 4000 cities and 2000×100 machines
 #   make lint    ruff and mypy          make format   let ruff rewrite the files
 #   make results measure every table of the paper and write the pages (QUICK=1: two instances, to see that it works)
 #   make pages   write docs/results.md, docs/models.md, the README's table and the figures from docs/results/*.csv
@@ -49,7 +49,7 @@ kills: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.kills --count $(or $(COUNT),50)
 
 limits: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks.limits $(if $(QUICK),--quick,--out docs/results/limits.csv --page docs/command-line.md)
+	$(BIN)/python -m experiments.speed.commands limits $(if $(QUICK),--quick,--write --page docs/command-line.md)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

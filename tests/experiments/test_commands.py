@@ -1,11 +1,12 @@
-"""The table of limits on the page: in words, and what was measured."""
+"""Whole commands: the table of limits in words, and what was measured."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.limits import COLUMNS, HEADINGS, measured, page_of, write_page
 from experiments.markdown import between_marks
+from experiments.speed.commands import COLUMNS, HEADINGS, main, matrix_of, measured, page_of, write_page
 from icdc.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -49,3 +50,25 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="the columns must be instance, solver"):
         measured(tmp_path / "x.csv")
+
+
+def test_instances_of_all_kinds_of_numbers() -> None:
+    own, reals, equal = (matrix_of("pmsp", (6, 3), numbers) for numbers in ("own", "reals", "equal"))
+    assert own.shape == reals.shape == equal.shape == (6, 3)
+    assert np.issubdtype(own.dtype, np.integer)
+    assert 0 < reals.min() < reals.max() < 1
+    assert np.unique(equal).tolist() == [7]
+    assert page_of([["atsp-1000-equal", *ROWS[0][1:]]]).splitlines()[2].startswith("| 1000 cities, all equal |")
+
+
+def test_a_command_is_measured_from_its_call_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_setaffinity", lambda process, cores: None)  # of this process, for good
+    assert main(["limits", "--quick", "--only", "pmsp-20x4", "--write", str(tmp_path)]) == 0
+    (row,) = measured(tmp_path / "limits.csv")
+    assert row[:3] == ["pmsp-20x4", "icdc", "1"]
+    assert float(row[4]) > 0
+    assert float(row[5]) > 20
+    assert main(["limits", "--quick", "--only", "pmsp-20x4", "--solver", "nn"]) == 0
+    assert "| – |" in capsys.readouterr().out  # refused, and said so

@@ -1,0 +1,1 @@
+"""Seconds and memory: of whole commands, of training, of solving test sets, and of kernels."""
