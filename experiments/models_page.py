@@ -37,7 +37,7 @@ TRAINING = """## How the models of the tables were trained
 The three above ship. Those called previous, earlier and former, and `navigation-20`, are what they went on from. The
 others are there to be compared with; `icdc train NAME` trains them. Seconds are those of all pieces together, on one
 H200 that was shared with other runs; *from random weights* adds those of the model it began with; *alone* is what the
-same rounds would take on an H200 of their own, where `benchmarks/round_time.py` timed one. Updates are cloning steps,
+same rounds would take on an H200 of their own, where `experiments.speed.training` timed one. Updates are cloning steps,
 or steps of the policy gradient."""
 
 

@@ -1,22 +1,15 @@
-"""The benchmarks of speed that run anywhere: paths through the package, whole commands, rounds, test sets."""
+"""How long the ways through the package are."""
 
-import csv
 import importlib
 import importlib.util
-import json
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-TINY = {
-    "sizes": "[[5]]", "model.network.width": 16, "model.network.heads": 2, "model.network.edge_width": 4,
-    "model.network.encoder_layers": 1, "model.network.denoiser_layers": 1, "targets.instances": 2, "cloning.batch": 2,
-}  # fmt: skip
 
 
 def script(name: str) -> ModuleType:
@@ -66,38 +59,3 @@ def test_a_training_round_is_counted_without_its_set_up() -> None:
     assert functions[0].name.rpartition(".")[2] in benchmark.ROUND
     assert functions[0].package == "training"
     assert not any("load_config" in called.name for called in functions)
-
-
-def test_the_time_of_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = [f"--set={key}={value}" for key, value in TINY.items()]
-    out = tmp_path / "rounds.jsonl"
-    asked = ["round_time.py", "atsp-20", "--repeats", "1", "--device", "cpu", "--out", str(out), *settings]
-    monkeypatch.setattr(sys, "argv", asked)
-    script("round_time").main()
-    line = json.loads(out.read_text())
-    assert line["preset"] == "atsp-20"
-    assert line["round ms"] > 0
-
-
-def test_the_time_of_a_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: Any) -> None:
-    out = tmp_path / "throughput.csv"
-    asked = [
-        "--set",
-        "atsp-20",
-        "--steps",
-        "1,2",
-        "--samples",
-        "2",
-        "--limit",
-        "2",
-        "--device",
-        "cpu",
-        "--out",
-        str(out),
-    ]
-    monkeypatch.setattr(sys, "argv", ["throughput.py", *asked])
-    script("throughput").main()
-    with out.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["steps"], row["samples"], row["instances"]) for row in rows] == [("1", "2", "2"), ("2", "2", "2")]
-    assert all(float(row["seconds"]) > 0 for row in rows)

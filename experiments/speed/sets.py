@@ -1,6 +1,6 @@
 """How long a whole test set takes, by the number of reverse steps: gap and seconds of the shipped models.
 
-    python benchmarks/throughput.py --set atsp-50 --set pmsp-50x5 --steps 5,20 --out docs/results/throughput.csv
+    python -m experiments.speed.sets --set atsp-50 --set pmsp-50x5 --steps 5,20 --out docs/results/throughput.csv
 
 Times every set after a warm-up on one of its instances, alone on the device. What else ran on the device at the time
 would make the seconds meaningless: run nothing beside it.
