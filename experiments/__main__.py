@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import get_args
 
 from experiments.features_page import features_table, learning_panels, learning_table
-from experiments.figures import FIGURES, draw, training_curves
 from experiments.markdown import between_marks
-from experiments.measure import LEFT_OUT, Measurement, Part
-from experiments.models_page import models_page
 from experiments.paper_page import FILES, paper_page, take, training_panels
-from experiments.results_page import baselines_table, readme_table, results_page, training_commands
-from experiments.table import Measured, Row, read_table, write_table
-from experiments.targets import SAMPLES, TARGETS, Scope
+from experiments.tables.figures import FIGURES, draw, training_curves
+from experiments.tables.measure import LEFT_OUT, Measurement, Part
+from experiments.tables.pages import baselines_table, models_page, readme_table, results_page, training_commands
+from experiments.tables.rows import SAMPLES, TARGETS, Measured, Row, Scope, read_table, write_table
 from icdc.errors import IcdcError, UsageError
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.files import write_atomically

@@ -15,8 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from experiments.methods import ANSWERS
-from experiments.table import options_as_text, options_of
+from experiments.tables.rows import ANSWERS, options_as_text, options_of
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.io.datasets import STANDARD_SETS, Dataset, read_dataset, standard_set
 from icdc.models.diffusion import Model, load

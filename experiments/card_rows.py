@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.table import Measured, options_as_text, options_of, read_table, write_table
-from experiments.targets import TARGETS
+from experiments.tables.rows import TARGETS, Measured, options_as_text, options_of, read_table, write_table
 from icdc.evaluation.evaluate import Summary
 from icdc.io.datasets import standard_set
 from icdc.io.files import write_atomically

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from experiments.figures import GAP, Lines, Panel
 from experiments.markdown import percent, table
 from experiments.paper_page import WORDS, lines_of
 from experiments.side_by_side import VALIDATION
+from experiments.tables.figures import GAP, Lines, Panel
 from experiments.variants import FAMILIES
 
 GROUP = "features"

@@ -23,7 +23,7 @@ import numpy as np
 
 from experiments.cards import ROOT, Cell, cells_of, sizes_of, write_rows
 from experiments.markdown import between_marks, gap_in_row, table
-from experiments.table import options_as_text
+from experiments.tables.rows import options_as_text
 from experiments.ways import ALONE, MERGED
 from icdc.errors import UsageError
 from icdc.evaluation.evaluate import evaluate, summarise

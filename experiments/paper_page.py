@@ -4,10 +4,10 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.figures import GAP, Lines, Panel
 from experiments.markdown import percent, table
 from experiments.side_by_side import COLUMNS, VALIDATION, choose
-from experiments.table import read_table
+from experiments.tables.figures import GAP, Lines, Panel
+from experiments.tables.rows import read_table
 from experiments.variants import BASELINES, PAPER
 from icdc.errors import InputError
 from icdc.evaluation.published import plain_gap, published

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.figures import Panel, draw
+from experiments.tables.figures import Panel, draw
 from icdc.diffusion.sampler import SamplingOptions, generate
 from icdc.io.files import write_atomically
 from icdc.kernels import Noise

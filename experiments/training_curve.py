@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.figures import draw, training_curves
+from experiments.tables.figures import draw, training_curves
 from icdc.io.datasets import Dataset, read_dataset
 from icdc.io.files import write_atomically
 from icdc.solving.registry import make_solver

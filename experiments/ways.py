@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cards import Cell, cells_of, sizes_of
-from experiments.table import options_as_text
+from experiments.tables.rows import options_as_text
 from icdc.evaluation.evaluate import evaluate
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.models.base import digest_of, pick_device

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.table import Measured, Row
+from experiments.tables.rows import Measured, Row
 from icdc.evaluation.evaluate import Summary
 from icdc.evaluation.published import symmetric_gap
 from icdc.models.diffusion import Model, ModelConfig

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from experiments import card_rows
-from experiments.table import Measured, Row, read_table, write_table
+from experiments.tables.rows import Measured, Row, read_table, write_table
 from icdc.evaluation.evaluate import Summary
 from icdc.io.datasets import standard_set
 

@@ -6,17 +6,16 @@ from typing import Any
 import pytest
 
 from experiments.__main__ import keep_known, main
-from experiments.figures import FIGURES
-from experiments.measure import NOT_TRAINED
-from experiments.table import Measured, Row, read_table
-from experiments.targets import TARGETS
+from experiments.tables.figures import FIGURES
+from experiments.tables.measure import NOT_TRAINED
+from experiments.tables.rows import TARGETS, Measured, Row, read_table
 
 
 @pytest.fixture
 def make(shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
     """Make targets quickly: one instance, tiny models, and only those classical solvers that take no time."""
     quick = {"pmsp": ("sjf",), "atsp": ("nn", "patching"), "navigation": ("random", "branch")}
-    monkeypatch.setattr("experiments.methods.CLASSICAL", quick)
+    monkeypatch.setattr("experiments.tables.rows.CLASSICAL", quick)
 
     def call(*arguments: str) -> tuple[int, str, str]:
         out = ["--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs"), "--device", "cpu"]

@@ -4,9 +4,9 @@ import csv
 from pathlib import Path
 
 from experiments.features_page import features_table, learning_panels, learning_table
-from experiments.figures import draw
 from experiments.paper_page import take
 from experiments.side_by_side import COLUMNS, choose
+from experiments.tables.figures import draw
 from experiments.variants import CHANNELS
 from icdc.problems import Atsp, Pmsp
 

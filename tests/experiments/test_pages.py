@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from experiments.__main__ import ROOT, pages
-from experiments.figures import FIGURES
 from experiments.markdown import between_marks, duration, percent
-from experiments.results_page import README_SETS, _main_table, training_commands
-from experiments.table import Measured, Row, read_table
-from experiments.targets import TARGETS
+from experiments.tables.figures import FIGURES
+from experiments.tables.pages import README_SETS, _main_table, training_commands
+from experiments.tables.rows import TARGETS, Measured, Row, read_table
 from icdc.errors import InputError
 
 DOCS = ROOT / "docs"

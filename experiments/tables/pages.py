@@ -1,6 +1,6 @@
-"""`docs/results.md` and the table of the README, from the CSV files of a folder alone: nothing is measured here.
+"""The pages of results and of models, and the README's table, from CSV files and cards alone: nothing is measured here.
 
-The words of the page are in `results_template.md`; a name in double braces there is filled in here.
+The words of the page of results are in `results.md`; a name in double braces there is filled in here.
 """
 
 import csv
@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import compare
-from experiments.compare import Comparison
 from experiments.markdown import duration, gap_with_interval, percent, table, time_in_words
-from experiments.methods import METHODS, SHIPPED, Family, problem_of
-from experiments.table import Measured, options_of, read_table
-from experiments.targets import TARGETS
+from experiments.tables.measure import Comparison, compare, counts, exact_wins, quickest_exact
+from experiments.tables.rows import METHODS, SHIPPED, TARGETS, Family, Measured, options_of, problem_of, read_table
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.evaluation.published import plain_gap, published, published_generalisation
 from icdc.io.datasets import STANDARD_SETS
+from icdc.models.catalogue import models_folder
+from icdc.problems import get_problem
 from icdc.training import TrainingConfig, load_config, presets
 
-TEMPLATE = Path(__file__).with_name("results_template.md")
+TEMPLATE = Path(__file__).with_name("results.md")
 ANSWERS = {"best": "best", "last": "last sample", "end": "end", "refined": "refined"}
 """How the page calls the kinds of answers."""
 README_SETS = (
@@ -34,11 +33,11 @@ README_COLUMNS = (
 def results_page(folder: Path) -> str:
     """Return the page of all results in a folder."""
     tables = {name: read_table(folder / f"{name}.csv") for name in TARGETS}
-    compared = {name: compare.compare(rows) for name, rows in tables.items()}
-    exact = compare.quickest_exact(c for each in compared.values() for c in each)
+    compared = {name: compare(rows) for name, rows in tables.items()}
+    exact = quickest_exact(c for each in compared.values() for c in each)
     sizes = tables["generalisation"]
     parts = {
-        "exact-wins": f"{sum(map(compare.exact_wins, exact))} of {len(exact)}",
+        "exact-wins": f"{sum(map(exact_wins, exact))} of {len(exact)}",
         "verdicts": _verdicts(compared),
         **{name: _main_table(tables[name]) for name in ("pmsp-table", "atsp-table", "navigation-table")},
         "costs": _published_costs(tables["navigation-table"]),
@@ -122,7 +121,7 @@ def _verdicts(compared: Mapping[str, Sequence[Comparison]]) -> str:
 
 
 def _count(comparisons: Sequence[Comparison]) -> str:
-    number = compare.counts(comparisons)
+    number = counts(comparisons)
     words = f"{number['better']} · {number['equal']} · {number['worse']}"
     return (words + (f" ({number[None]} not measured)" if number[None] else "")) if comparisons else ""
 
@@ -263,7 +262,7 @@ def _beside_exact(comparisons: Iterable[Comparison]) -> str:
     for comparison in comparisons:
         mine, theirs = comparison.mine, comparison.theirs
         if mine is not None and mine.summary is not None and theirs.summary is not None:
-            verdict = "the exact solver" if compare.exact_wins(comparison) else "ours, for many at once"
+            verdict = "the exact solver" if exact_wins(comparison) else "ours, for many at once"
             times = duration(theirs.summary), percent(mine.gap), duration(mine.summary)
             lines.append([theirs.row.dataset, METHODS[theirs.row.method].title, *times, verdict])
     return table(["test set", "exact solver", "its time", "our gap", "our time", "quicker at equal quality"], lines)
@@ -292,3 +291,130 @@ def _as_it_is(path: Path) -> str:
     with path.open(encoding="utf-8", newline="") as file:
         headings, *lines = csv.reader(file)
     return table([heading.replace("_", " ") for heading in headings], lines)
+
+
+INTRODUCTION = """# The models
+
+Written by `python -m experiments pages` from the cards inside the model files and from
+[results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every size and
+number of samples the settings of solving that were best on validation data (`python -m experiments.card` measures and
+writes them; for 50 and more cities, 100 and more jobs, and search inside the chain `python -m experiments.ways` chooses
+them over all families); `icdc models` lists the cards, `icdc solve` follows them.
+
+## Where a model is at home
+
+`python -m experiments.cards` measures every model on families of instances that it may never have seen: the model
+alone, the model with local search inside its chain, and search alone, in the same seconds each
+([results/cards.csv](results/cards.csv) has the intervals). It writes the gaps into the card, with the numbers that
+describe such matrices: an instance is judged by the family that it is most like, and `icdc solve --solver network` says
+that it is new to the model only where the model alone would be more than two percentage points worse than search. The
+same run chooses how many changes and passes are best at each size where time is limited.
+
+## Standard test sets
+
+Gaps are in %, to proven optima of the standard test sets, 20 network passes a trajectory; *refined*, *last sample* and
+the rest of the words are explained in [results.md](results.md), where competitors stand beside them, with intervals."""
+
+TRAINING = """## How the models of the tables were trained
+
+The three above ship. Those called previous, earlier and former, and `navigation-20`, are what they went on from. The
+others are there to be compared with; `icdc train NAME` trains them. Seconds are those of all pieces together, on one
+H200 that was shared with other runs; *from random weights* adds those of the model it began with; *alone* is what the
+same rounds would take on an H200 of their own, where `experiments.speed.training` timed one. Updates are cloning steps,
+or steps of the policy gradient."""
+
+
+def models_page(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
+    """Return the page.
+
+    cards : of the shipped models, by name.
+    folder : with `models.csv`, how each model was trained.
+    """
+    with (folder / "models.csv").open(encoding="utf-8", newline="") as file:
+        trained = {line["model"]: line for line in csv.DictReader(file)}
+    limits = [f"None of them is for {text}." for text in dict.fromkeys(card["not_for"] for card in cards.values())]
+    sections = [_section(name, card, trained[name], _whole_seconds(name, trained)) for name, card in cards.items()]
+    headings = [
+        "model",
+        "seconds",
+        "from random weights",
+        "alone",
+        "rounds",
+        "updates",
+        "seed",
+        "began with",
+        "shared the GPU with",
+    ]
+    rows = [_line(name, line, _whole_seconds(name, trained)) for name, line in trained.items()]
+    return "\n\n".join([INTRODUCTION, *limits, *sections, TRAINING, table(headings, rows)]) + "\n"
+
+
+def _section(name: str, card: Mapping[str, Any], trained: Mapping[str, str], seconds: str) -> str:
+    whole = "" if seconds == trained["seconds"] else f", {seconds} s in all"
+    network, steps = card["settings"]["model"]["network"], card["settings"]["model"]["diffusion"]["steps"]
+    sizes = ", ".join("×".join(map(str, size)) for size in sorted({tuple(size) for size in card["sizes"]}))
+    unit = " × ".join(get_problem(card["problem"]).size_names)
+    file = models_folder() / f"{name}.safetensors"
+    lines = [
+        f"## {name}",
+        "",
+        f"- For {card['problem']}: {sizes} {unit}.",
+        f"- Learned from {card['data']}; {trained['pieces']} s on one {trained['hardware']}, from "
+        f"{_begun(trained['began_with'])}{whole}.",
+        f"- {network['encoder_layers']} + {network['denoiser_layers']} layers, width {network['width']}, edge width "
+        f"{network['edge_width']}, {network['heads']} heads; T = {steps}; {file.stat().st_size / 1e6:.1f} MB.",
+        "",
+    ]
+    gaps = {(r["set"], r["way"], r["samples"]): float(r["gap"]) for r in card["results"]}
+    columns = [*(("chain", n) for n in (1, 8, 32, 128)), ("refined", 128), ("last sample", 1), ("last sample", 128)]
+    sets = sorted({r["set"] for r in card["results"]}, key=lambda name: STANDARD_SETS[name].size)
+    rows = [[each, *(percent(gaps.get((each, *column))) for column in columns)] for each in sets]
+    heads = ["test set", "×1", "×8", "×32", "×128", "refined ×128", "last sample ×1", "×128"]
+    return "\n".join(lines) + "\n" + table(heads, rows) + _home(card)
+
+
+def _home(card: Mapping[str, Any]) -> str:
+    """Return where a model is at home: a line for each family, a column for each size, gaps of all three ways."""
+    cells = {(cell["family"], tuple(cell["size"])): cell for cell in card.get("home", [])}
+    if not cells:
+        return ""
+    sizes = list(dict.fromkeys(size for _, size in cells))
+    families = list(dict.fromkeys(family for family, _ in cells))
+    heads = ["alone / with search / search, %", *("×".join(map(str, size)) for size in sizes)]
+    rows = [[family, *(_gaps(cells.get((family, size))) for size in sizes)] for family in families]
+    chosen = {tuple(entry["size"]): entry["options"] for entry in card.get("improving", [])}
+    words = [f"{chosen[size]['improve_rounds']} changes, {chosen[size]['steps']} passes" for size in sizes]
+    about = card["measured"]
+    where = "on a CPU" if about["device"] == "cpu" else "on a GPU"
+    where += f" shared with {about['shared']}" if about.get("shared") else ""
+    said = (
+        f"\n\n{about['seconds']:g} s an instance, {about['instances']} instances of each family and size, {where}:\n\n"
+    )
+    return said + table(heads, [*rows, ["*search inside the chain*", *words]])
+
+
+def _gaps(cell: Mapping[str, Any] | None) -> str:
+    return "–" if cell is None else " / ".join(percent(cell[way]) for way in ("alone", "with_search", "search"))
+
+
+def _whole_seconds(name: str, trained: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the seconds since random weights: those of a model and of all that it began with, where all are known."""
+    line = trained[name]
+    before = line["began_with"]
+    if before == "random weights":
+        return line["seconds"]
+    earlier = _whole_seconds(before, trained) if before in trained else ""
+    return str(int(line["seconds"]) + int(earlier)) if earlier else ""
+
+
+def _line(name: str, line: Mapping[str, str], whole: str) -> list[str]:
+    alone = f"{float(line['round_ms']) * int(line['rounds']) / 1000.0:.0f}" if line["round_ms"] else ""
+    seconds = line["seconds"] if line["pieces"] == line["seconds"] else f"{line['seconds']} ({line['pieces']})"
+    counts = [f"{int(line[key]):,}" if line[key] else "" for key in ("rounds", "updates")]
+    return [f"`{name}`", seconds, whole, alone, *counts, line["seed"], _begun(line["began_with"]), line["shared_with"]]
+
+
+def _begun(text: str) -> str:
+    """Return what a model began with, the name of another model as code."""
+    model, comma, rest = text.partition(",")
+    return text if text == "random weights" else f"`{model}`{comma}{rest}"

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.methods import METHODS, SHIPPED
-from experiments.table import Measured, options_of
-from experiments.targets import ALL_SIZES, BASE_SIZE, STEP_SETS
+from experiments.tables.rows import ALL_SIZES, BASE_SIZE, METHODS, SHIPPED, STEP_SETS, Measured, options_of
 from icdc.evaluation.published import plain_gap, published_generalisation
 
 GAP = "gap to the optimum, %"
