@@ -17,8 +17,8 @@ from experiments.tables.rows import TARGETS, Measured, options_as_text, options_
 from icdc.evaluation.evaluate import Summary
 from icdc.io.datasets import standard_set
 from icdc.io.files import write_atomically
-from icdc.models.base import digest_of
 from icdc.models.catalogue import available, card_of, path_of
+from icdc.models.file import digest_of
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 WAYS = {"best": "chain", "last": "last sample", "refined": "refined"}

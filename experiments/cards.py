@@ -32,10 +32,10 @@ from icdc.evaluation.evaluate import evaluate, gap_interval, run_of
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.datasets import Dataset
 from icdc.io.files import write_atomically
-from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import models_folder, path_of, write_card, write_index
+from icdc.models.card import ranges
+from icdc.models.catalogue import models_folder, path_of, write_index
 from icdc.models.diffusion import Model, load
-from icdc.models.familiarity import ranges
+from icdc.models.file import digest_of, pick_device, write_card
 from icdc.problems import get_problem
 from icdc.problems.base import Problem, Size
 from icdc.problems.families import sample_family

@@ -29,9 +29,10 @@ from icdc.errors import UsageError
 from icdc.evaluation.evaluate import evaluate, summarise
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.files import write_atomically
-from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import advised, path_of
+from icdc.models.card import advised
+from icdc.models.catalogue import path_of
 from icdc.models.diffusion import Model, load
+from icdc.models.file import digest_of, pick_device
 from icdc.problems.navigation import Navigation
 from icdc.solving.registry import make_solver
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from icdc.errors import IcdcError, UsageError
 from icdc.io.files import write_atomically
-from icdc.models.base import digest_of
-from icdc.models.catalogue import card_of, models_folder, path_of, write_card, write_index
+from icdc.models.catalogue import card_of, models_folder, path_of, write_index
+from icdc.models.file import digest_of, write_card
 
 KEPT = ("solving", "home", "improving", "measured")
 """What a card keeps of the old weights until somebody measures it again."""

@@ -26,9 +26,9 @@ from experiments.cards import Cell, cells_of, sizes_of
 from experiments.tables.rows import options_as_text
 from icdc.evaluation.evaluate import evaluate
 from icdc.evaluation.outcomes import OutcomeFile
-from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import card_of, models_folder, path_of, write_card, write_index
+from icdc.models.catalogue import card_of, models_folder, path_of, write_index
 from icdc.models.diffusion import Model, load
+from icdc.models.file import digest_of, pick_device, write_card
 from icdc.problems import get_problem
 from icdc.problems.base import Size
 from icdc.solving.registry import make_solver

@@ -37,9 +37,9 @@ from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
 from icdc.io.files import write_atomically
-from icdc.models.base import digest_of, pick_device
 from icdc.models.catalogue import path_of
 from icdc.models.diffusion import Model, load
+from icdc.models.file import digest_of, pick_device
 from icdc.problems.base import Instances, Problem
 from icdc.problems.tensors import to_tensors
 from icdc.solving.diffusion import DiffusionSolver

@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "networks": {"problems", "kernels", "settings", "errors"},
     "io": {"problems", "plots", "options", "machine", "errors"},
     "conformance": {"problems", "io", "kernels", "options", "errors"},
-    "models": {"icdc", "later", "problems", "networks", "kernels", "diffusion", "io", "settings", "options", "errors"},
+    "models": {"icdc", "problems", "networks", "kernels", "diffusion", "io", "settings", "options", "errors"},
     "solving": {
         "icdc",
         "jit",

@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 from icdc.kernels import without_triton
-from icdc.models.base import pick_device
+from icdc.models.file import pick_device
 from icdc.problems import get_problem
 from icdc.training import Trainer, TrainingConfig, load_config, make_trainer, parse_override
 

@@ -16,8 +16,9 @@ from icdc.evaluation.evaluate import Summary, evaluate, run_of, summarise
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.evaluation.published import symmetric_gap
 from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
-from icdc.models.base import digest_of
-from icdc.models.catalogue import advised, available, card_of, path_of
+from icdc.models.card import advised
+from icdc.models.catalogue import available, card_of, path_of
+from icdc.models.file import digest_of
 from icdc.solving.registry import make_solver
 
 NOT_TRAINED = "not trained here"

@@ -9,7 +9,7 @@ class MemoryConfig(Settings):
 import math
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
@@ -45,7 +45,7 @@ def build(kind: type[Built], values: Any, base: Built | None = None, path: str =
 
     Parameters
     ----------
-    kind : a dataclass with defaults for all fields, some of which may be such dataclasses themselves.
+    kind : a dataclass, some of whose fields may be dataclasses themselves.
     path : where the table is, for messages: "model.network.".
     """
     table = f"'{path[:-1]}'" if path else "a configuration"
@@ -53,18 +53,22 @@ def build(kind: type[Built], values: Any, base: Built | None = None, path: str =
         raise UsageError(f"{table} must be a table of settings")
     dataclass: Any = kind
     types, removed = _types(dataclass), getattr(kind, "REMOVED", {})
-    base = kind() if base is None else base
     changed: dict[str, Any] = {}
     for name, value in values.items():
         if name in types and is_dataclass(types[name]):
-            changed[name] = build(types[name], value, getattr(base, name), f"{path}{name}.")
+            default = _defaults(dataclass).get(name) if base is None else getattr(base, name)
+            changed[name] = build(types[name], value, default, f"{path}{name}.")
         elif name in types:
             changed[name] = _checked(dataclass, name, value, f"{path}{name}")
         elif name not in removed:
             raise UsageError(f"unknown setting '{path}{name}'; there are {', '.join(types)}")
         elif _plain(value) != _plain(removed[name]):
             raise UsageError(f"the setting '{path}{name}' is gone: it can only be {removed[name]!r} now, got {value!r}")
-    return replace(base, **changed)  # type: ignore[type-var]
+    if base is not None:
+        return replace(base, **changed)  # type: ignore[type-var]
+    if missing := [name for name in types if name not in changed and name not in _defaults(dataclass)]:
+        raise UsageError(f"{table} lacks {', '.join(missing)}")
+    return kind(**changed)
 
 
 @cache
@@ -72,6 +76,13 @@ def _types(kind: Any) -> dict[str, Any]:
     """Return the types of the settings of a dataclass, by name."""
     hints = typing.get_type_hints(kind)
     return {one.name: hints[one.name] for one in fields(kind)}
+
+
+@cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the defaults of the settings of a dataclass, by name, of those that have one."""
+    made = {one.name: one.default_factory() for one in fields(kind) if one.default_factory is not MISSING}
+    return {one.name: one.default for one in fields(kind) if one.default is not MISSING} | made
 
 
 @cache

@@ -8,8 +8,8 @@ import pytest
 
 from experiments import cards
 from icdc.io.datasets import Dataset
-from icdc.models.base import digest_of
 from icdc.models.catalogue import card_of
+from icdc.models.file import digest_of
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 

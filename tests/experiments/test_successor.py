@@ -8,8 +8,8 @@ import pytest
 
 from experiments import successor
 from icdc.errors import UsageError
-from icdc.models.base import digest_of
-from icdc.models.catalogue import card_of, write_card
+from icdc.models.catalogue import card_of
+from icdc.models.file import digest_of, write_card
 
 OLD: dict[str, Any] = {
     "problem": "pmsp",

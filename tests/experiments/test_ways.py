@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from experiments import ways
-from icdc.models.base import digest_of
 from icdc.models.catalogue import card_of
+from icdc.models.file import digest_of
 from icdc.problems.pmsp import Pmsp
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from icdc.kernels import Noise, fold, root_key
-from icdc.models.base import own_random_numbers
 from icdc.models.diffusion import Model, ModelConfig, load
+from icdc.models.file import own_random_numbers
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.problems.families import sample_family

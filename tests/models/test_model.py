@@ -17,9 +17,9 @@ from icdc.diffusion.process import DiffusionConfig
 from icdc.errors import InputError, UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models import catalogue as model_module
-from icdc.models.base import digest_of, pick_device
-from icdc.models.catalogue import available, card_of, default_for, load_weights, shipped
+from icdc.models.catalogue import available, card_of, default_for, shipped
 from icdc.models.diffusion import Model, ModelConfig, load, model_config
+from icdc.models.file import digest_of, load_weights, pick_device, write_card
 from icdc.networks.network import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Problem
@@ -358,7 +358,7 @@ def test_the_index_says_what_the_cards_say() -> None:
 
 
 def test_choosing_a_model_opens_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module, "read_file", None)
+    monkeypatch.setattr(model_module, "read_header", None)
     assert default_for("atsp", (20,)) in available()
 
 
@@ -378,9 +378,9 @@ def test_another_card_leaves_everything_else(tmp_path: Path) -> None:
     assert '"priced"' not in old["config"]
     save_file(weights, path, metadata=old)
     digest = digest_of(path)
-    model_module.write_card(path, {"sizes": [[6, 3]], "home": []})
+    write_card(path, {"sizes": [[6, 3]], "home": []})
     assert digest_of(path) == digest
     assert card_of(path)["home"] == []
-    with pytest.raises(InputError, match="'home' of its card must be a list"):
-        model_module.write_card(path, {"home": 3})
+    with pytest.raises(InputError, match="'home' of its card: it must be a list"):
+        write_card(path, {"home": 3})
     assert card_of(path)["home"] == []

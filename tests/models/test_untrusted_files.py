@@ -13,8 +13,9 @@ from safetensors.torch import save_file
 
 from icdc.baselines.matnet import MatNet, load_matnet
 from icdc.errors import InputError
-from icdc.models.checking import build_fitting
+from icdc.models.catalogue import read_model
 from icdc.models.diffusion import Model, load
+from icdc.models.file import build_fitting
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -79,22 +80,22 @@ def test_what_a_file_claims_is_checked_first(
     ("card", "words"),
     [
         ([], "its card must be a table"),
-        ({"sizes": 20}, "'sizes' of its card"),
+        ({"sizes": 20}, "'sizes' of its card: it must have sizes"),
         ({"sizes": [20]}, "'sizes' of its card"),
         ({"sizes": [[20], [20, 4]]}, "'sizes' of its card"),
         ({"sizes": [["20"]]}, "'sizes' of its card"),
         ({"sizes": [[10**12]]}, "'sizes' of its card"),
         ({"ranges": {"ties": "many"}}, "'ranges' of its card"),
         ({"ranges": [1, 2]}, "'ranges' of its card"),
-        ({"finetuning": {"base": 1}}, "'finetuning' of its card"),
+        ({"finetuning": {"base": 1}}, "'finetuning' of its card: it must be a list of tables"),
         ({"solving": {"samples": 1}}, "'solving' of its card"),
-        ({"solving": [{"options": {}}]}, "for how many samples"),
-        ({"solving": [{"samples": 1, "size": 20, "options": {}}]}, "a size that is none"),
+        ({"solving": [{"samples": 0, "options": {}}]}, "'samples' must be at least 1"),
+        ({"solving": [{"samples": 1, "size": 20, "options": {}}]}, "'size' must be a list"),
         ({"solving": [{"samples": 1, "options": {"decodes": 10**9}}]}, "decodes must be at most"),
         ({"solving": [{"samples": 1, "options": {"decodes": "8"}}]}, "'decodes' must be a whole number"),
         ({"solving": [{"samples": 1, "options": {"colour": 8}}]}, "unknown setting 'colour'"),
-        ({"solving": [{"samples": 1}]}, "must be a table"),
-        ({"solving": [{"samples": 1, "options": {}, "with_search": 1}]}, "true or false of with_search"),
+        ({"solving": [{"options": 3}]}, "must be a table"),
+        ({"solving": [{"options": {}, "with_search": 1}]}, "'with_search' must be true or false"),
         ("[" * 100_000, "not readable JSON"),
         ("{", "not readable JSON"),
     ],
@@ -137,7 +138,7 @@ def test_loading_leaves_the_global_generator_alone(models: dict[str, Path]) -> N
 def test_nothing_is_built_of_more_than_there_is(models: dict[str, Path]) -> None:
     """Neither more layers than tensors, nor a matrix of more numbers than the file has."""
     whole = load(models["atsp"])
-    shapes = {name: tuple(tensor.shape) for name, tensor in whole.network.state_dict().items()}
+    stored = read_model(models["atsp"], Model.kind)
     there = sum(tensor.numel() for tensor in whole.network.state_dict().values())
     built: list[int] = []
 
@@ -145,14 +146,15 @@ def test_nothing_is_built_of_more_than_there_is(models: dict[str, Path]) -> None
         built.append(1)
         return whole
 
-    assert build_fitting(build, len(shapes), [there], shapes, models["atsp"]) is whole
+    most = len(stored.shapes)
+    assert build_fitting(build, most, [there], stored) is whole
     assert len(built) == 1
-    for layers, products in ((len(shapes) + 1, [1]), (-1, [1]), (1, [1, there + 1])):
+    for layers, products in ((most + 1, [1]), (-1, [1]), (1, [1, there + 1])):
         with pytest.raises(InputError, match="do not fit"):
-            build_fitting(build, layers, products, shapes, models["atsp"])
+            build_fitting(build, layers, products, stored)
     assert len(built) == 1
     with pytest.raises(InputError, match="do not fit"):
-        build_fitting(build, 1, [1], {**shapes, "more": (1,)}, models["atsp"])
+        build_fitting(build, 1, [1], stored._replace(shapes={**stored.shapes, "more": (1,)}))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -16,7 +16,8 @@ import pytest
 
 import icdc
 from icdc.errors import InfeasibleError, InputError, UsageError
-from icdc.models import base, catalogue
+from icdc.models import catalogue
+from icdc.models.file import read_weights
 from icdc.problems.base import Problem
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Found, Improvement, Request, Solver
@@ -146,14 +147,13 @@ def test_weights_are_read_once(models: dict[str, Path], tmp_path: Path, monkeypa
     path = tmp_path / "pmsp.safetensors"
     path.write_bytes(models["pmsp"].read_bytes())
     read: list[Path] = []
-    original = base.read_file
+    original = read_weights
 
-    def reading(path: Path, weights: bool, kind: str | None = None) -> Any:
-        if weights:
-            read.append(path)
-        return original(path, weights, kind)
+    def reading(path: Path) -> Any:
+        read.append(path)
+        return original(path)
 
-    monkeypatch.setattr(catalogue, "read_file", reading)
+    monkeypatch.setattr("icdc.models.diffusion.read_weights", reading)
     monkeypatch.setattr(catalogue, "models_folder", lambda: tmp_path)
     durations = np.arange(18).reshape(6, 3)
     solver = icdc.DiffusionSolver(steps=1, device="cpu")

@@ -8,8 +8,8 @@ import torch
 
 import icdc
 from icdc.errors import InputError, UsageError
+from icdc.models.card import outside
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.models.familiarity import outside
 from icdc.networks.network import NetworkConfig
 from icdc.problems import get_problem
 from icdc.problems.base import Arrays

@@ -7,8 +7,9 @@ import pytest
 
 from icdc.baselines.matnet.reinforce import MatNetConfig
 from icdc.errors import InputError, UsageError
-from icdc.models.catalogue import available, load_weights
+from icdc.models.catalogue import available
 from icdc.models.diffusion import Model
+from icdc.models.file import load_weights
 from icdc.problems import get_problem
 from icdc.training import TrainingConfig, load_config, parse_override, presets, train
 from icdc.training.checkpoint import PARTS, save_state

@@ -9,8 +9,8 @@ import pytest
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.errors import InputError
 from icdc.io.datasets import STANDARD_SETS
-from icdc.models.base import own_random_numbers
 from icdc.models.diffusion import Model, ModelConfig
+from icdc.models.file import own_random_numbers
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.training.validation import SEED, References, Validation, gaps_in_percent, mean_gap

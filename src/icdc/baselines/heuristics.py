@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..diffusion.sampler import best_of
-from ..models.base import pick_device
+from ..models.file import pick_device
 from ..problems.rules import HamiltonianCycle
 from ..problems.tensors import permitted_pairs
 from ..solving.solver import Abilities, Found, Request

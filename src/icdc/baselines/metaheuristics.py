@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import UsageError
 from ..kernels import Noise
-from ..models.base import pick_device
+from ..models.file import pick_device
 from ..solving.solver import Abilities, Found, Request
 from .heuristics import shortest_job_first
 from .support import ClassicalSolver, Incumbents, Share, cost_matrices, instance_keys, sample_noise

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..kernels import Noise
-from ..models.base import pick_device
+from ..models.file import pick_device
 from ..problems.base import Problem
 from ..problems.task import Task
 from ..problems.tensors import to_tensors

@@ -1,27 +1,22 @@
-"""The models that ship: their names, their cards, and which one suits an instance."""
-
-from __future__ import annotations
+"""The models that ship and what files say of theirs: names, cards, and which one suits an instance. Without torch."""
 
 import json
-import math
 import os
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError, safe_open
 
 from ..errors import InputError, UsageError
 from ..io.files import write_atomically
 from ..problems import get_problem, is_named, problem_of_file, problem_path
 from ..problems.base import Problem, Size
-from .base import read_file, set_weights, shapes_in
-from .checking import checked_card
+from .card import checked_card
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from .base import TrainedModel
-
+FORMAT_VERSION = 1
+OLDEST_KIND = "diffusion"
+"""The kind of files that do not name one."""
 INDEX = "index.json"
 GONE = {"atsp-20": "atsp", "navigation-20": "navigation"}
 """Models that once shipped, and which one to take instead."""
@@ -40,7 +35,7 @@ def available() -> list[str]:
 def card_of(name: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the card of a shipped model or model file without loading its weights."""
     path = path_of(name)
-    metadata, _ = read_file(path, weights=False)
+    metadata = read_header(path).metadata
     try:
         card = checked_card(json.loads(metadata["card"]), str(path))
         return {"problem": metadata["problem"], "kind": metadata["kind"], **card}
@@ -65,60 +60,6 @@ def write_index() -> None:
     (models_folder() / INDEX).unlink(missing_ok=True)
     lines = [f"{json.dumps(name)}: {json.dumps(about)}" for name, about in shipped().items()]
     write_atomically(models_folder() / INDEX, "{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def write_card(path: Path, card: Mapping[str, Any]) -> None:
-    """Replace the card in a model file; weights and configuration stay as they are, to the last bit."""
-    from safetensors.torch import save
-
-    checked_card(json.loads(json.dumps(card)), str(path))
-    metadata, weights = read_file(path, weights=True)
-    write_atomically(path, save(weights, metadata={**metadata, "card": json.dumps(card, sort_keys=True)}))
-
-
-def advised(
-    card: Mapping[str, Any], size: Size, samples: int, with_search: bool = False, merging: bool = True
-) -> dict[str, Any]:
-    """Return what a card advises for a size and a number of samples: that of the nearest size it knows.
-
-    with_search : there is local search inside the chain; advice for that goes before advice for the model alone, where
-        there is some for as near a size.
-    merging : decodes may be merged; advice to do so goes before other advice, and is for nobody else.
-    """
-    known = card.get("sizes", [])
-    lowest, highest = ([pick(axis) for axis in zip(*known, strict=True)] for pick in (min, max))
-    if not known or not all(a <= n <= b for a, n, b in zip(lowest, size, highest, strict=True)):
-        return {}
-    entries = [
-        entry
-        for entry in card.get("solving", [])
-        if entry["samples"] <= samples
-        and (with_search or not entry.get("with_search"))
-        and (merging or not _merges(entry))
-    ]
-    if not entries:
-        return {}
-
-    def fit(entry: Mapping[str, Any]) -> tuple[float, bool, bool, int]:
-        away = sum(abs(a - b) / b for a, b in zip(size, entry.get("size", size), strict=True))
-        return away, not entry.get("with_search"), not _merges(entry), -int(entry["samples"])
-
-    return dict(min(entries, key=fit)["options"])
-
-
-def _merges(entry: Mapping[str, Any]) -> bool:
-    """Tell whether advice is to merge decodes."""
-    return int(entry["options"].get("merge", 0)) > 0
-
-
-def improving(card: Mapping[str, Any], size: Size) -> dict[str, int]:
-    """Return how a card advises to use local search inside the chain: that of the nearest size measured, if any was."""
-
-    def away(entry: Mapping[str, Any]) -> float:
-        return sum(abs(math.log(a / b)) for a, b in zip(size, entry["size"], strict=True))
-
-    entries = card.get("improving", [])
-    return {name: int(value) for name, value in min(entries, key=away)["options"].items()} if entries else {}
 
 
 def default_for(problem: str, size: Size, kind: str = "diffusion") -> str:
@@ -167,8 +108,34 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     raise UsageError(f"unknown model '{name}'; shipped: {', '.join(available()) or 'none'}, or give a file's path")
 
 
+class Header(NamedTuple):
+    """What a model file says about itself, and the shapes of its tensors by name."""
+
+    metadata: dict[str, str]
+    shapes: dict[str, tuple[int, ...]]
+
+
+def read_header(path: Path, kind: str | None = None) -> Header:
+    """Return the header of a model file; refuse other kinds than `kind`."""
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, MemoryError) as error:
+        raise InputError(f"{path} is not a readable model file: {error}") from error
+    if not {"config", "format"} <= metadata.keys() or not metadata["format"].isdigit():
+        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
+    if int(metadata["format"]) > FORMAT_VERSION:
+        newer = metadata.get("version", "a newer version")
+        raise InputError(f"{path} was written by icdc {newer}; this version cannot read it yet")
+    its_kind = metadata.setdefault("kind", OLDEST_KIND)
+    if kind is not None and its_kind != kind:
+        raise InputError(f"{path} holds a model of kind '{its_kind}', where one of kind '{kind}' is needed")
+    return Header(metadata, shapes)
+
+
 class Stored(NamedTuple):
-    """What a model file says about itself, its configuration still a dictionary; its weights are not read yet."""
+    """A model file that is described but not built: its configuration is a dictionary, its weights are not read."""
 
     path: Path
     name: str
@@ -177,40 +144,20 @@ class Stored(NamedTuple):
     card: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
 
-    def weights(self) -> dict[str, Tensor]:
-        """Read the weights."""
-        return read_file(self.path, weights=True)[1]
-
 
 def read_model(name: str | os.PathLike[str], kind: str, problem: str | Problem | None = None) -> Stored:
-    """Read the model of a kind behind a name or path; see `load`."""
+    """Read what the file of a model of a kind says, behind a name or path; see `load`."""
     path = path_of(name)
-    metadata, _ = read_file(path, weights=False, kind=kind)
-    given = get_problem(problem) if isinstance(problem, str) else problem
+    metadata, shapes = read_header(path, kind)
+    own = get_problem(problem) if isinstance(problem, str) else problem
     try:
         config, card = json.loads(metadata["config"]), checked_card(json.loads(metadata["card"]), str(path))
-        found = problem_of_file(metadata["problem"], given, f"the model '{name}'")
+        learned = problem_of_file(metadata["problem"], own, f"the model '{name}'")
     except (KeyError, json.JSONDecodeError, RecursionError) as error:
         raise _undescribed(path, error) from error
-    return Stored(path, str(name) if str(name) in available() else str(path), found, config, card, shapes_in(path))
+    return Stored(path, str(name) if str(name) in available() else str(path), learned, config, card, shapes)
 
 
 def _undescribed(path: Path, error: Exception) -> InputError:
     reason = f"it has no {error}" if isinstance(error, KeyError) else "it is not readable JSON"
     return InputError(f"{path} does not describe itself as an icdc model does: {reason}")
-
-
-def load_weights(model: TrainedModel, name: str | os.PathLike[str], *, where_they_fit: bool = False) -> None:
-    """Put the weights behind a name or path into a model of the same layout, whatever problem they are from.
-
-    where_they_fit : layers of another shape, as those that read other features have, stay as they are.
-    """
-    path = path_of(name)
-    weights = read_file(path, weights=True, kind=model.kind)[1]
-    if where_they_fit:
-        own = model.network.state_dict()
-        fitting = {name for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
-        if sum(own[name].numel() for name in fitting) < sum(tensor.numel() for tensor in own.values()) / 2:
-            raise InputError(f"the weights in {path} fit less than half of the network they are for")
-        weights = {name: weights[name] if name in fitting else tensor for name, tensor in own.items()}
-    set_weights(model.network, weights, path)

@@ -17,11 +17,9 @@ from ..problems import problem_path
 from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order
 from ..problems.features import Features
-from .base import pick_device, precision_on, set_weights, write_model
-from .catalogue import advised, improving, path_of, read_model
-from .checking import build_checked, build_fitting
-from .familiarity import outside
-from .home import worse_than_search
+from .card import advised, improving, unfamiliar
+from .catalogue import path_of, read_model
+from .file import build_checked, build_fitting, pick_device, precision_on, read_weights, set_weights, write_model
 
 UNTUNED = SamplingOptions(order="rule", temperature=1.0, decodes=8)
 """How to solve with a model whose card gives no advice."""
@@ -149,12 +147,9 @@ class Model:
     def unfamiliar(self, arrays: Arrays, with_search: bool = False) -> list[str | None]:
         """Say for every instance why the model should not be left alone with it; None where it need not be said.
 
-        Where its card has measurements, they decide (`home`); else what is unlike the instances it was trained on.
         with_search : the model is not alone: local search works inside its chain.
         """
-        if self.card.get("home"):
-            return worse_than_search(self.problem, arrays, self.card["home"], with_search)
-        return outside(self.problem, arrays, self.card.get("sizes", []), self.card.get("ranges"))
+        return unfamiliar(self.problem, arrays, self.card, with_search)
 
 
 def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> Model:
@@ -169,15 +164,15 @@ def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Prob
     chosen = pick_device(device)
     stored = read_model(name, Model.kind, problem)
     config = model_config(stored.config, str(stored.path))
+    for advice in stored.card.get("solving", []):
+        build_checked(SamplingOptions, advice.get("options"), f"{stored.path}: 'solving' of its card")
     network = config.network
     layers, width = network.encoder_layers + network.denoiser_layers, network.width
     products = [layers * width**2, network.feed_forward * width**2, network.identifiers * width]
     products += [network.edge_width**2] if "edge" in (network.encoder, network.denoiser) else []
     products += [network.heads * network.mixer_width] if network.encoder == "dual" else []
-    model = build_fitting(
-        lambda: Model(stored.problem, config, stored.name, stored.card), layers, products, stored.shapes, stored.path
-    )
-    set_weights(model.network, stored.weights(), stored.path)
+    model = build_fitting(lambda: Model(stored.problem, config, stored.name, stored.card), layers, products, stored)
+    set_weights(model.network, read_weights(stored.path), stored.path)
     model.network.eval()
     return model.to(chosen)
 

@@ -78,7 +78,7 @@ class AnytimeSolver(Solver):
             return True
         if self.device == "cpu" or not may_have_gpu():
             return False  # known without importing torch
-        from ..models.base import pick_device
+        from ..models.file import pick_device
 
         return pick_device(self.device).type == "cuda"
 
@@ -86,7 +86,7 @@ class AnytimeSolver(Solver):
         self._refuse(problem)
         if problem.structure is not None:
             if (wanted := device or self.device) not in ("auto", "cpu"):
-                from ..models.base import pick_device
+                from ..models.file import pick_device
 
                 pick_device(wanted)  # one that is not there is said now, though it may never be needed
             return self  # weights are read when they are needed

@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Self, Unpack, get_type_hints
 
 from ..diffusion.sampler import SamplingChanges, SamplingOptions
 from ..errors import UsageError
-from ..models.base import pick_device
 from ..models.catalogue import default_for, reason_without_model
 from ..models.diffusion import Model, shared
+from ..models.file import pick_device
 from ..problems import problem_path
 from ..problems.base import Arrays, Problem, Size
 from .diffusion_search import DiffusionSearch, Trace, found_by

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..models.base import TrainedModel, pick_device
+from ..models.file import TrainedModel, pick_device
 from ..problems import import_class, problem_of_file
 from .fitting import fit_to_cpu
 from .presets import build_config, read_settings, with_overrides

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..models.familiarity import ranges
+from ..models.card import ranges
 from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
 

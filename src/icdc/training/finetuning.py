@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io.datasets import fingerprint
 from ..io.files import write_atomically
-from ..models.base import own_random_numbers, pick_device
+from ..models.card import ranges
 from ..models.diffusion import Model
-from ..models.familiarity import ranges
+from ..models.file import own_random_numbers, pick_device
 from ..options import check, check_kind
 from ..problems import problem_path
 from ..problems.base import Arrays

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ..errors import DivergedError, InputError, UsageError
 from ..io.files import LockedFile
-from ..models.base import TrainedModel, pick_device
-from ..models.catalogue import load_weights, path_of
+from ..models.catalogue import path_of
 from ..models.diffusion import Model
+from ..models.file import TrainedModel, load_weights, pick_device
 from ..problems import get_problem, problem_of_file
 from ..problems.base import Problem, Size
 from .card import card_of, learned_ranges

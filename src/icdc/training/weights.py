@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..kernels import Noise, fold, root_key
-from ..models.base import TrainedModel, own_random_numbers
+from ..models.file import TrainedModel, own_random_numbers
 from .config import OptimizerConfig
 
 ModelT = TypeVar("ModelT", bound=TrainedModel)

@@ -19,9 +19,16 @@ from torch import Tensor
 from ...diffusion.sampler import best_of
 from ...errors import UsageError
 from ...kernels import Noise, fold, root_key
-from ...models.base import pick_device, precision_on, set_weights, write_model
 from ...models.catalogue import default_for, read_model, reason_without_model
-from ...models.checking import build_checked, build_fitting
+from ...models.file import (
+    build_checked,
+    build_fitting,
+    pick_device,
+    precision_on,
+    read_weights,
+    set_weights,
+    write_model,
+)
 from ...problems import problem_path
 from ...problems.base import Arrays, Problem, Size
 from ...problems.features import Features
@@ -118,10 +125,9 @@ def load_matnet(name: str | os.PathLike[str], device: str = "auto", problem: str
     products = [config.layers * width**2, config.feed_forward * width, config.heads * config.mixer_width]
     products += [config.usage_width]
     model = build_fitting(
-        lambda: MatNet(stored.problem, config, stored.name, stored.card),
-        config.layers, products, stored.shapes, stored.path,
-    )  # fmt: skip
-    set_weights(model.network, stored.weights(), stored.path)
+        lambda: MatNet(stored.problem, config, stored.name, stored.card), config.layers, products, stored
+    )
+    set_weights(model.network, read_weights(stored.path), stored.path)
     model.network.eval()
     return model.to(chosen)
 

@@ -16,8 +16,8 @@ import torch
 
 from ...errors import DivergedError, InputError, UsageError
 from ...io.files import LockedFile
-from ...models.base import pick_device
-from ...models.catalogue import load_weights, path_of
+from ...models.catalogue import path_of
+from ...models.file import load_weights, pick_device
 from ...options import check
 from ...problems import get_problem, problem_of_file
 from ...problems.base import Size

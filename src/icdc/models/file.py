@@ -1,28 +1,37 @@
-"""Model files: what they hold (a problem, weights and a card), written and read; devices and precision."""
+"""Model files: a network's weights with its problem, configuration and card, in one safetensors file.
 
-from __future__ import annotations
+Files come from anywhere: what they say is checked before anything is built from it. A network that would need more
+numbers than the file has is refused before it is built, and what is built is compared with the file, name by name and
+shape by shape, before any weight is read.
+"""
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
 from .. import __version__
 from ..errors import InputError, UsageError
 from ..io.files import write_atomically
-from ..later import torch
 from ..options import check_kind
 from ..problems import problem_path
 from ..problems.base import Problem
+from ..settings import build
+from .card import checked_card
+from .catalogue import FORMAT_VERSION, Stored, path_of, read_header
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-FORMAT_VERSION = 1
+Built = TypeVar("Built")
+Made = TypeVar("Made", bound="TrainedModel")
 
 
 class TrainedModel(Protocol):
@@ -60,8 +69,6 @@ def write_model(path: str | os.PathLike[str], model: TrainedModel, weights: Mapp
 
     Statistics of batch normalisation keep float32: a variance need not fit half precision.
     """
-    from safetensors.torch import save
-
     metadata = {
         "format": str(FORMAT_VERSION),
         "kind": model.kind,
@@ -104,50 +111,62 @@ def pick_device(device: str) -> torch.device:
     return chosen
 
 
-def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors in a model file, by name; only its header is read."""
-    from safetensors import SafetensorError, safe_open
-
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors in a model file, by name."""
     try:
         with safe_open(path, framework="pt") as file:
-            return {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} is not a readable model file: {error}") from error
-
-
-OLDEST_KIND = "diffusion"
-"""The kind of files that do not name one."""
-
-
-def read_file(path: Path, weights: bool, kind: str | None = None) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Return what a model file says about itself and, if asked for, its weights; refuse other kinds than `kind`."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata: dict[str, str] = file.metadata() or {}
-            state = {key: file.get_tensor(key) for key in file.keys()} if weights else {}  # noqa: SIM118
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, MemoryError) as error:
         raise InputError(f"{path} is not a readable model file: {error}") from error
-    if not {"config", "format"} <= metadata.keys() or not metadata["format"].isdigit():
-        raise InputError(f"{path} is a safetensors file, but not one of an icdc model")
-    if int(metadata["format"]) > FORMAT_VERSION:
-        newer = metadata.get("version", "a newer version")
-        raise InputError(f"{path} was written by icdc {newer}; this version cannot read it yet")
-    found = metadata.setdefault("kind", OLDEST_KIND)
-    if kind is not None and found != kind:
-        raise InputError(f"{path} holds a model of kind '{found}', where one of kind '{kind}' is needed")
-    return metadata, state
 
 
 def digest_of(path: Path) -> str:
     """Return a short name for what a model computes: its weights and configuration, whatever else its card says."""
-    metadata, weights = read_file(path, weights=True)
+    metadata, weights = read_header(path).metadata, read_weights(path)
     digest = hashlib.sha256("\n".join(metadata.get(name, "") for name in ("kind", "problem", "config")).encode())
     for name in sorted(weights):
         digest.update(name.encode())
         digest.update(weights[name].reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:12]
+
+
+def write_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Replace the card in a model file; weights and configuration stay as they are, to the last bit."""
+    checked_card(json.loads(json.dumps(card)), str(path))
+    metadata = {**read_header(path).metadata, "card": json.dumps(card, sort_keys=True)}
+    write_atomically(path, save(read_weights(path), metadata=metadata))
+
+
+def build_checked(kind: type[Built], values: Any, where: str) -> Built:
+    """Build settings from what a file says; refuse unknown names, wrong types and impossible values."""
+    try:
+        return build(kind, values)
+    except (UsageError, ZeroDivisionError) as error:
+        raise InputError(f"{where} does not fit this version of icdc: {error}") from None
+
+
+def build_fitting(make: Callable[[], Made], layers: int, products: Iterable[int], stored: Stored) -> Made:
+    """Return a model whose network is the one that a file has tensors of; refuse any other.
+
+    Parameters
+    ----------
+    make : builds the model that the file describes.
+    layers : how many layers it would have; each has at least one tensor.
+    products : sizes of matrices that it would have: none can be more than all that is in the file.
+    stored : what the file has.
+    """
+    wrong = InputError(f"the weights in {stored.path} do not fit the network they are for")
+    shapes = stored.shapes
+    if not 0 <= layers <= len(shapes) or max(products) > sum(map(math.prod, shapes.values())):
+        raise wrong
+    try:
+        with own_random_numbers():
+            model = make()
+    except (RuntimeError, TypeError, ValueError, ArithmeticError, MemoryError):
+        raise wrong from None
+    if {name: tuple(tensor.shape) for name, tensor in model.network.state_dict().items()} != shapes:
+        raise wrong
+    return model
 
 
 def set_weights(network: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
@@ -159,3 +178,20 @@ def set_weights(network: nn.Module, state: Mapping[str, Tensor], path: Path) -> 
         network.load_state_dict(state)
     except RuntimeError as error:
         raise InputError(f"the weights in {path} do not fit the network they are for") from error
+
+
+def load_weights(model: TrainedModel, name: str | os.PathLike[str], *, where_they_fit: bool = False) -> None:
+    """Put the weights behind a name or path into a model of the same layout, whatever problem they are from.
+
+    where_they_fit : layers of another shape, as those that read other features have, stay as they are.
+    """
+    path = path_of(name)
+    read_header(path, model.kind)
+    weights = read_weights(path)
+    if where_they_fit:
+        own = model.network.state_dict()
+        fitting = {name for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
+        if sum(own[name].numel() for name in fitting) < sum(tensor.numel() for tensor in own.values()) / 2:
+            raise InputError(f"the weights in {path} fit less than half of the network they are for")
+        weights = {name: weights[name] if name in fitting else tensor for name, tensor in own.items()}
+    set_weights(model.network, weights, path)

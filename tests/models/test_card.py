@@ -1,4 +1,4 @@
-"""Where a model is at home: the family an instance is like, the gap to expect, and when something is said."""
+"""What a card is for: how a model is used best, and what it is unsure of."""
 
 import math
 from typing import Any
@@ -7,17 +7,97 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError
-from icdc.models.catalogue import improving
-from icdc.models.checking import checked_card
+from icdc.models.card import NOTICEABLE, checked_card, describe, expected, improving, outside, ranges, worse_than_search
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.models.familiarity import describe, ranges
-from icdc.models.home import NOTICEABLE, expected, worse_than_search
 from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays, Problem
 from icdc.problems.families import sample_family
+from icdc.problems.forbidden import with_stand_ins
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
+
+
+@pytest.mark.parametrize(
+    ("problem", "size"), [(Atsp(), (20,)), (Atsp(), (6,)), (Pmsp(), (20, 4)), (Navigation(), (12,))]
+)
+def test_its_own_instances_are_familiar(problem: Problem, size: tuple[int, ...]) -> None:
+    arrays = problem.sample(200, size, np.random.default_rng(77))
+    assert outside(problem, arrays, [size]) == [None] * 200
+
+
+@pytest.mark.parametrize("unit", [1e-3, 60.0, 1e9])
+def test_units_do_not_matter(unit: float) -> None:
+    arrays = Pmsp().sample(5, (20, 4), np.random.default_rng(1))
+    assert outside(Pmsp(), {"durations": arrays["durations"] * unit}, [(20, 4)]) == [None] * 5
+
+
+def test_another_size() -> None:
+    arrays = Pmsp().sample(2, (7, 3), np.random.default_rng(0))
+    said = outside(Pmsp(), arrays, [(20, 3), (20, 4)])
+    assert said == ["size 7×3 is not one it was trained on (20×3 to 20×4)"] * 2
+    assert outside(Pmsp(), arrays, []) == [None] * 2
+
+
+def test_a_size_between_those_of_training_is_familiar() -> None:
+    arrays = Pmsp().sample(2, (35, 4), np.random.default_rng(0))
+    assert outside(Pmsp(), arrays, [(20, 5), (50, 3), (60, 4)]) == [None] * 2
+    assert outside(Pmsp(), arrays, [(20, 5), (50, 5)])[0] == "size 35×4 is not one it was trained on (20×5 to 50×5)"
+
+
+def said_of(matrix: np.ndarray) -> str:
+    (sentence,) = outside(Atsp(), {"distances": matrix[None]}, [(len(matrix),)])
+    return sentence or ""
+
+
+def test_unfamiliar_tours() -> None:
+    rng = np.random.default_rng(0)
+    assert "a detour shortens" in said_of(rng.integers(1, 10**6, (20, 20)))
+    points = rng.random((20, 2))
+    plane = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
+    assert "both directions is 0, where it was trained on" in said_of(plane)
+    ones = rng.integers(5, 7, (20, 20))
+    assert "most common entry" in said_of(ones) or "both directions" in said_of(ones)
+
+
+def test_unfamiliar_schedules() -> None:
+    rng = np.random.default_rng(0)
+    heavy = np.exp(3 * rng.standard_normal((1, 20, 4)))
+    assert "the spread of its entries" in (outside(Pmsp(), {"durations": heavy}, [(20, 4)])[0] or "")
+    equal = np.full((1, 20, 4), 7)
+    assert "its most common entry is 1," in (outside(Pmsp(), {"durations": equal}, [(20, 4)])[0] or "")
+
+
+def test_forbidden_pairs_are_told_and_change_nothing_else() -> None:
+    """The numbers of permitted pairs are as familiar as before; that some are forbidden is what is new."""
+    rng = np.random.default_rng(4)
+    for problem, size in ((Pmsp(), (20, 4)), (Atsp(), (20,))):
+        (name,) = problem.arrays
+        matrix = problem.sample(1, size, rng)[name][0]
+        forbidden = rng.random(matrix.shape) < 0.3
+        if problem.structure == "tour":
+            np.fill_diagonal(forbidden, False)
+        else:
+            forbidden[:, 0] = False
+        arrays = {name: with_stand_ins(problem, {name: matrix}, forbidden)[name][None]}
+        (sentence,) = outside(problem, arrays, [size])
+        share = forbidden.sum() / (forbidden.size - (20 if problem.structure == "tour" else 0))
+        assert sentence == f"the share of its forbidden pairs is {share:.2g}, where it was trained on 0"
+        known = ranges(problem, arrays)
+        assert known["forbidden"] == pytest.approx((share, share))
+        assert outside(problem, arrays, [size], known) == [None]
+        plain = ranges(problem, {name: matrix[None]})
+        assert known["spread"][0] == pytest.approx(plain["spread"][0], rel=0.3)
+        del known["forbidden"]  # as in cards that were written before
+        assert outside(problem, arrays, [size], known) == [None]
+
+
+def test_only_the_unfamiliar_ones_of_a_batch() -> None:
+    durations = Pmsp().sample(3, (20, 4), np.random.default_rng(5))["durations"].astype(np.int64)
+    durations[1] = 7
+    said = outside(Pmsp(), {"durations": durations}, [(20, 4)])
+    assert [sentence is None for sentence in said] == [True, False, True]
+
 
 TOURS = ("tmat", "uniform", "noisy-plane", "one-way-plane", "roads", "crane")
 SCHEDULES = ("paper", "job-correlated", "machine-correlated", "heavy-tailed", "forbidden")
@@ -44,7 +124,7 @@ def test_instances_are_told_apart_by_family(problem: Problem, size: Any, familie
         assert np.mean(right) >= 0.85, family
 
 
-def test_units_do_not_matter_and_cells_of_another_size_still_tell() -> None:
+def test_units_do_not_matter_to_families_and_cells_of_another_size_still_tell() -> None:
     cells = [cell(Pmsp(), family, (40, 6)) for family in SCHEDULES]
     arrays = drawn(Pmsp(), "job-correlated", 5, (80, 6), seed=3)
     (one, *others) = expected(Pmsp(), {"durations": 3600.0 * arrays["durations"]}, cells)
@@ -133,16 +213,15 @@ GOOD = {"family": "paper", "size": [20, 4], "alone": 0.1, "with_search": 0, "sea
 @pytest.mark.parametrize(
     ("card", "words"),
     [
-        ({"home": {}}, "'home' of its card must be a list"),
-        ({"home": [{**GOOD, "family": 3}]}, "must name a family and a size"),
-        ({"home": [{**GOOD, "size": [20]}]}, "must name a family and a size"),
-        ({"home": [{**GOOD, "search": None}]}, "must have the gaps"),
-        ({"home": [{**GOOD, "alone": math.inf}]}, "must have the gaps"),
+        ({"home": {}}, "'home' of its card: it must be a list"),
+        ({"home": [{**GOOD, "family": 3}]}, "'family' must be a text"),
+        ({"home": [{k: v for k, v in GOOD.items() if k != "size"}]}, "lacks size"),
+        ({"home": [{**GOOD, "size": [20]}]}, "its sizes must be of as many numbers each"),
+        ({"home": [{**GOOD, "search": None}]}, "'search' must be a number"),
+        ({"home": [{**GOOD, "alone": math.inf}]}, "'alone' must be a finite number"),
         ({"home": [{**GOOD, "numbers": {"ties": [1]}}]}, "two numbers for every name"),
-        ({"improving": [{"size": [20, 4]}]}, "must name a size and options"),
-        ({"improving": [{"size": [20, 4], "options": {"decodes": 3}}]}, "may say improve_rounds and steps"),
-        ({"improving": [{"size": [20, 4], "options": {"improve_rounds": -1}}]}, "may say improve_rounds and steps"),
-        ({"improving": [{"size": [20, 4], "options": {"steps": 0}}]}, "at least one step"),
+        ({"improving": [{"size": [20, 0]}]}, "'improving' of its card: it must have sizes"),
+        ({"improving": [{"steps": 3}]}, "unknown setting 'steps'"),
     ],
 )
 def test_what_a_file_says_is_checked(card: dict[str, Any], words: str) -> None:
