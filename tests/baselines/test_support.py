@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.baselines.support import Abandoned, Deadline, cost_matrices, interruptible, sample_noise
+from icdc.baselines.one_by_one import Abandoned, interruptible
+from icdc.baselines.support import cost_matrices, sample_noise
 from icdc.kernels import Noise
 from icdc.problems import Atsp, Navigation, Pmsp
 from icdc.problems.base import Instances
+from icdc.search.run import Budget
 from icdc.solving.registry import make_solver
 from icdc.solving.solver import Request
 
@@ -44,7 +46,7 @@ def test_cost_matrices_keep_integers_and_widen_them() -> None:
 def test_samples_are_the_same_in_whatever_parts() -> None:
     keys = torch.tensor([3, 4], dtype=torch.int64)
     whole = Noise(keys).spawn(5).keys.view(2, 5)
-    parts = [sample_noise(keys, begin, end).keys.view(2, -1) for begin, end in ((0, 2), (2, 3), (3, 5))]
+    parts = [sample_noise(keys, range(begin, end)).keys.view(2, -1) for begin, end in ((0, 2), (2, 3), (3, 5))]
     assert torch.equal(torch.cat(parts, 1), whole)
 
 
@@ -52,7 +54,7 @@ def test_samples_are_the_same_in_whatever_parts() -> None:
 def test_answers_do_not_depend_on_the_parts(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shops = Pmsp().sample(4, (8, 3), np.random.default_rng(0))
     whole = make_solver(solver).solve(Pmsp(), shops, samples=7)
-    monkeypatch.setattr("icdc.baselines.random._CELLS", 50)
+    monkeypatch.setattr("icdc.baselines.heuristics._CELLS", 50)
     monkeypatch.setattr("icdc.baselines.metaheuristics._GENES_IN_CACHE", 500)
     parts = make_solver(solver).solve(Pmsp(), shops, samples=7)
     assert np.array_equal(whole.cost, parts.cost)
@@ -63,11 +65,11 @@ def test_an_engine_that_does_not_end_is_abandoned() -> None:
     asked: list[float] = []
     began = time.perf_counter()
     with pytest.raises(Abandoned) as left:
-        interruptible(lambda: time.sleep(5), lambda: asked.append(time.perf_counter() - began), Deadline(began + 0.1))
+        interruptible(lambda: time.sleep(5), lambda: asked.append(time.perf_counter() - began), Budget(0.1))
     assert time.perf_counter() - began < 3
     assert not left.value.interrupted
     assert len(asked) == 1
     assert asked[0] >= 0.1
-    assert interruptible(lambda: 3, lambda: None, Deadline(None)) == (3, False)
+    assert interruptible(lambda: 3, lambda: None, Budget()) == (3, False)
     with pytest.raises(ZeroDivisionError):
-        interruptible(lambda: 1 // 0, lambda: None, Deadline(None))
+        interruptible(lambda: 1 // 0, lambda: None, Budget())

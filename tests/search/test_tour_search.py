@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from icdc.baselines.assignment import BranchAndBound
+from icdc.baselines.exact import BranchAndBound
 from icdc.baselines.one_by_one import Single
 from icdc.search.run import Budget
 from icdc.search.tour_search import TourSearch

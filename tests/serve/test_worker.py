@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.baselines.random import RandomSolver
+from icdc.baselines.heuristics import RandomSolver
 from icdc.errors import UsageError
 from icdc.problems import get_problem
 from icdc.problems.instance import Instance

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from icdc.baselines.random import RandomSolver
+from icdc.baselines.heuristics import RandomSolver
 from icdc.errors import DivergedError, InputError, UsageError
 from icdc.models.diffusion import load
 from icdc.solving import DiffusionSolver

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import icdc
-from icdc.baselines.random import RandomSolver
+from icdc.baselines.heuristics import RandomSolver
 from icdc.errors import InputError, UsageError
 from icdc.io.datasets import Dataset, write_dataset
 from icdc.kernels import Noise, fold, root_key

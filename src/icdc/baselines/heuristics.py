@@ -1,4 +1,4 @@
-"""Quick answers by greedy rules, for all instances at once: tours built city by city, schedules job by job."""
+"""Quick answers for all instances at once: at random, tours built city by city, schedules job by job."""
 
 import time
 from abc import abstractmethod
@@ -9,10 +9,12 @@ from torch import Tensor
 
 from ..diffusion.sampler import best_of
 from ..models.file import pick_device
+from ..problems.base import Problem
 from ..problems.rules import HamiltonianCycle
-from ..problems.tensors import permitted_pairs
-from ..solving.solver import Abilities, Found, Request
-from .support import ClassicalSolver, cost_matrices
+from ..problems.task import Task
+from ..problems.tensors import permitted_pairs, to_tensors
+from ..solving.solver import Abilities, Found, Request, Solver
+from .support import ClassicalSolver, SampleRun, cost_matrices, instance_keys, sample_noise
 
 _CELLS = 1 << 22
 """Numbers worked on at once, so that all start cities of many instances stay within the cache and memory."""
@@ -225,3 +227,30 @@ class LongestFirst(GreedySchedule):
 
     def schedule(self, durations: Tensor) -> Tensor:
         return earliest_completion(durations, longest_first_order(durations))
+
+
+@dataclass(frozen=True)
+class RandomSolver(Solver):
+    """Let the problem's rule follow random scores; the best of the samples. Works for every problem."""
+
+    name = "random"
+    abilities = Abilities(samples=True, device=True)
+
+    device: str = "cpu"
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None
+
+    def search(self, request: Request) -> Found:
+        run, problem, (rows, columns) = SampleRun(request), request.problem, request.shape
+        instances = to_tensors(request.arrays, pick_device(self.device))
+        content = torch.cat([instances[name].flatten(1).cpu() for name in problem.arrays], 1)
+        keys = instance_keys(content.numpy(), request.seed).to(pick_device(self.device))
+        masks = Task(problem, instances).mask(1)
+        for part, samples, _ in run.parts(rows * columns, _CELLS):
+            noise = sample_noise(keys[part], samples)
+            scores, first = noise.uniform(rows, columns), noise.integers(rows)
+            mask = None if masks is None else masks[part].repeat_interleave(len(samples), 0)
+            choice = problem.rule.follow(scores, first, mask).view(-1, len(samples), rows)
+            run.keep(part, choice, problem.cost({name: array[part] for name, array in instances.items()}, choice))
+        return run.result()

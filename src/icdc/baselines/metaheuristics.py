@@ -12,9 +12,10 @@ from torch import Tensor
 from ..errors import UsageError
 from ..kernels import Noise
 from ..models.file import pick_device
+from ..search.run import Budget
 from ..solving.solver import Abilities, Found, Request
 from .heuristics import shortest_job_first
-from .support import ClassicalSolver, Incumbents, Share, cost_matrices, instance_keys, sample_noise
+from .support import ClassicalSolver, SampleRun, cost_matrices, instance_keys, sample_noise
 
 _GENES_IN_CACHE, _GENES_ON_DEVICE = 1 << 17, 1 << 22
 """Genes worked on at once: few enough to stay in a processor's cache, many enough to keep a GPU busy."""
@@ -22,13 +23,11 @@ _MOVED_JOBS = 3.0
 """Jobs that a mutation moves on average; with fewer the population settles too early."""
 _FIRST_SPEED = 10.0
 """Width of the interval of first velocities, ten times that of positions: a slow swarm settles too early."""
-
-
-_TELL_EVERY = 0.25
-"""Seconds after which the best so far is told again."""
+_REPORT_EVERY = 0.25
+"""Seconds after which the best so far is reported again."""
 
 Best = Callable[[], tuple[Tensor, Tensor]]
-"""Returns the best schedules so far and their makespans; called only where somebody wants to know."""
+"""Returns the best schedules so far and their makespans; called only where they are needed."""
 
 
 def makespans(durations: Tensor, choice: Tensor) -> Tensor:
@@ -71,35 +70,25 @@ class PopulationSearch(ClassicalSolver):
         """
 
     def search(self, request: Request) -> Found:
-        started = time.perf_counter()
+        run = SampleRun(request)
         durations = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device)).double()
-        keys = instance_keys(durations.cpu().numpy(), request.seed).to(pick_device(self.device))
-        count, jobs, _ = durations.shape
+        keys = instance_keys(durations.cpu().numpy(), request.seed).to(durations.device)
         genes = _GENES_IN_CACHE if durations.device.type == "cpu" else _GENES_ON_DEVICE
-        together = max(1, min(request.samples, genes // (self.individuals * jobs)))  # samples of an instance
-        size = max(1, genes // (together * self.individuals * jobs))  # instances
-        best, made = Incumbents(request), request.samples
-        for begin in range(0, count, size):
-            part = slice(begin, min(begin + size, count))
-            share, tried = Share.of(request, started, part.stop - begin, count - begin), 0
-            while tried < request.samples and not (tried and (share.over or best.stopped)):
-                upto = min(tried + together, request.samples)
-                self._evolve(best, part, durations[part], sample_noise(keys[part], tried, upto), share)
-                tried = upto
-            made = min(made, tried)
-        return Found(best.choice, time.perf_counter() - started, samples=made)
+        for part, samples, budget in run.parts(self.individuals * durations.shape[1], genes):
+            self._evolve(run, part, durations[part], sample_noise(keys[part], samples), budget)
+        return run.result()
 
-    def _evolve(self, best: Incumbents, part: slice, durations: Tensor, noise: Noise, share: Share) -> None:
+    def _evolve(self, run: SampleRun, part: slice, durations: Tensor, noise: Noise, budget: Budget) -> None:
         """Evolve a population for each key of the noise; keep the best of each instance, every now and then."""
         samples = len(noise.keys) // len(durations)
-        shown = time.perf_counter()
+        reported = time.perf_counter()
         steps = self.evolve(durations.repeat_interleave(samples, 0), noise)
-        for step, found in enumerate(steps):  # pragma: no branch
-            last = step == self.iterations or share.over or best.stopped
-            if step == 0 or last or time.perf_counter() - shown > _TELL_EVERY:
-                choice, cost = found()
-                best.take(part, choice.view(len(durations), samples, -1), cost.view(len(durations), samples))
-                shown = time.perf_counter()
+        for step, best in enumerate(steps):  # pragma: no branch
+            last = step == self.iterations or budget.over
+            if step == 0 or last or time.perf_counter() - reported > _REPORT_EVERY:
+                choice, cost = best()
+                run.keep(part, choice.view(len(durations), samples, -1), cost.view(len(durations), samples))
+                reported = time.perf_counter()
             if last:
                 return
 

@@ -1,23 +1,31 @@
-"""Solvers that answer one instance at a time: sharing out the time limit, worker processes, fallbacks."""
+"""Solvers that answer one instance at a time: sharing out the time limit, worker processes, numbers as integers."""
 
+import importlib.util
 import multiprocessing
+import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import MissingExtraError, UsageError
+from ..problems.arrays import LARGEST_INTEGER, highest_sums
+from ..search.run import Budget
 from ..solving.solver import Found, Request
 from .heuristics import earliest_completion, insertion_tours, longest_first_order
-from .support import ClassicalSolver, Deadline, cost_matrices, instance_keys
+from .support import ClassicalSolver, Matrices, cost_matrices, instance_keys
 
-Matrix = NDArray[np.int64] | NDArray[np.float64]
+T = TypeVar("T")
+_GRACE, _PATIENCE = 0.2, 0.6
+"""Seconds after its limit when an engine is asked to end, and after that when it is abandoned."""
+LARGEST_EXACT = 2**62
+"""What sums of integers in an engine stay below."""
 
 
 class Single(NamedTuple):
@@ -29,15 +37,21 @@ class Single(NamedTuple):
     """
 
     tour: bool
-    matrix: Matrix
+    matrix: Matrices
     start: NDArray[np.int64]
     samples: int
     seed: int
     limit: float | None
 
-    def deadline(self) -> Deadline:
-        """Return when its time is over, if it begins now."""
-        return Deadline(None if self.limit is None else time.perf_counter() + self.limit)
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are integers."""
+        return bool(np.issubdtype(self.matrix.dtype, np.integer))
+
+    @property
+    def provable(self) -> bool:
+        """Whether costs are exact in the floating-point numbers in which engines state their bounds."""
+        return not self.whole or bool(highest_sums(self.matrix[None])[0] <= LARGEST_INTEGER)
 
 
 class SingleAnswer(NamedTuple):
@@ -54,7 +68,7 @@ class SingleAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class OneByOne(ClassicalSolver):
-    """SingleAnswer instances one by one, in `processes` at once.
+    """Answers instances one by one, in `processes` at once.
 
     The time limit is for the whole batch: an instance that starts gets its fair share of what is left.
     Where no time is left, and where nothing better is found in it, the answer is that of a quick heuristic.
@@ -68,7 +82,7 @@ class OneByOne(ClassicalSolver):
 
     @abstractmethod
     def answer(self, single: Single) -> SingleAnswer:
-        """SingleAnswer one instance within its limit."""
+        """Answer one instance within its limit."""
 
     def load(self) -> None:
         """Import what `answer` needs, so that it is not counted as solving time."""
@@ -79,9 +93,8 @@ class OneByOne(ClassicalSolver):
         tour = request.problem.structure == "tour"
         self.load()
         with _Workers(self, min(self.processes, len(matrices))) as workers:
-            started = time.perf_counter()
+            began, budget = time.perf_counter(), Budget(request.time_limit)
             starts = _starts(matrices, tour) if request.start is None else request.start
-            limit = None if request.time_limit is None else started + request.time_limit - time.perf_counter()
             seeds = instance_keys(matrices, request.seed).tolist()
             singles = [
                 Single(tour, matrix, start, request.samples, key & 0x7FFFFFFF, None)
@@ -90,14 +103,14 @@ class OneByOne(ClassicalSolver):
             answers: list[SingleAnswer] = []
             interrupted = False
             try:
-                for answer in workers.answers(singles, limit):
+                for answer in workers.answers(singles, budget):
                     answers.append(answer)
                     if answer.interrupted:
                         raise KeyboardInterrupt
             except KeyboardInterrupt:  # what was not reached has its quick answer
                 interrupted = True
                 answers += [SingleAnswer(single.start) for single in singles[len(answers) :]]
-            seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - began
         return Found(
             np.stack([answer.choice for answer in answers]),
             seconds,
@@ -126,46 +139,155 @@ class _Workers:
     def __exit__(self, *error: Any) -> None:
         if self.pool is not None:
             for process in self.pool._processes.values() if self.running else ():
-                process.kill()  # after Ctrl-C: what they still work on nobody waits for
+                process.kill()  # after Ctrl-C their work is of no use
             self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def answers(self, singles: list[Single], time_limit: float | None) -> Iterator[SingleAnswer]:
-        deadline = None if time_limit is None else time.perf_counter() + time_limit
+    def answers(self, singles: list[Single], budget: Budget) -> Iterator[SingleAnswer]:
         if self.pool is None:
             for index, single in enumerate(singles):
-                yield _answer(self.solver, self._with_share(single, deadline, len(singles) - index))
+                yield _answer(self.solver, self._with_share(single, budget, len(singles) - index))
             return
         running = self.running
         finished: dict[int, SingleAnswer] = {}
-        begun = given = 0
-        while given < len(singles):
+        begun = passed_on = 0
+        while passed_on < len(singles):
             while begun < len(singles) and len(running) < self.processes:
-                single = self._with_share(singles[begun], deadline, len(singles) - begun)
+                single = self._with_share(singles[begun], budget, len(singles) - begun)
                 running[self.pool.submit(_answer, self.solver, single)] = begun
                 begun += 1
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 finished[running.pop(future)] = future.result()
-            while given in finished:
-                yield finished.pop(given)
-                given += 1
+            while passed_on in finished:
+                yield finished.pop(passed_on)
+                passed_on += 1
 
-    def _with_share(self, single: Single, deadline: float | None, left: int) -> Single:
-        if deadline is None:
-            return single
+    def _with_share(self, single: Single, budget: Budget, left: int) -> Single:
         rounds = -(-left // self.processes)
-        return single._replace(limit=(deadline - time.perf_counter()) / rounds)
+        return single._replace(limit=budget.left / rounds) if budget.timed else single
 
 
 def _answer(solver: OneByOne, single: Single) -> SingleAnswer:
     if single.limit is not None and single.limit <= 0:
         return SingleAnswer(single.start)
-    return solver.answer(single)
+    answer = solver.answer(single)
+    return answer if single.provable else answer._replace(bound=-np.inf, proven=False)
 
 
-def _starts(matrices: Matrix, tour: bool) -> NDArray[np.int64]:
+def _starts(matrices: Matrices, tour: bool) -> NDArray[np.int64]:
     """Return a quick feasible choice for every instance, (count, rows)."""
     costs = torch.from_numpy(matrices)
     if tour:
         first = torch.zeros(len(costs), 1, dtype=torch.long)
         return insertion_tours(costs, first, furthest=True)[:, 0].numpy()
     return earliest_completion(costs, longest_first_order(costs)).numpy()
+
+
+class Abandoned(Exception):
+    """An engine did not end when it was asked to; its result is not waited for.
+
+    interrupted : whether it was asked to because of Ctrl-C.
+    """
+
+    def __init__(self, interrupted: bool) -> None:
+        super().__init__()
+        self.interrupted = interrupted
+
+
+def interruptible(work: Callable[[], T], stop: Callable[[], object], budget: Budget) -> tuple[T, bool]:
+    """Run an engine so that Ctrl-C is heard: in a thread of its own, since native code keeps signals waiting.
+
+    After Ctrl-C, and where it goes on after its time, `stop` asks the engine to end, and soon after that it is
+    abandoned. Returns what the engine returned, and whether Ctrl-C was pressed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work(), False  # signals reach the main thread alone
+    running: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            running.set_result(work())
+        except BaseException as error:
+            running.set_exception(error)
+
+    # a daemon: the end of the program must not wait for an engine that does not end
+    threading.Thread(target=run, daemon=True).start()
+    interrupted = stopping = False
+    while True:
+        left = budget.left + _GRACE if budget.timed else None
+        try:
+            return running.result(_PATIENCE if stopping else left), interrupted
+        except TimeoutError:
+            if running.done():
+                raise  # its own
+            if stopping:
+                raise Abandoned(interrupted) from None
+        except KeyboardInterrupt:
+            interrupted = True
+        stop()
+        stopping = True
+
+
+def require(package: str, extra: str, solver: str) -> None:
+    """Raise MissingExtraError, with the pip line that helps, unless `package` can be imported."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(
+            f"the solver '{solver}' needs the package '{package}'; add it with: pip install 'icdc[{extra}]'"
+        )
+
+
+@dataclass(frozen=True)
+class IntegerMatrix:
+    """A matrix of integers that stands for a matrix of numbers.
+
+    values : (rows, columns) int64, non-negative: round((matrix − offset of its row) · scale).
+    scale : units of `values` per unit of the matrix.
+    shift : what the offsets add up to over a whole solution, in units of the matrix.
+    error : how far the cost of a whole solution may be off through rounding, in units of the matrix.
+    """
+
+    values: NDArray[np.int64]
+    scale: float
+    shift: float
+    error: float
+
+    def cost(self, value: float) -> float:
+        """Return what a sum of `values` means in the units of the matrix."""
+        return value / self.scale + self.shift
+
+    def bound(self, value: float) -> float:
+        """Return a lower bound in the units of the matrix from one on sums of `values`."""
+        return value / self.scale + self.shift - self.error
+
+
+def as_integers(matrix: Matrices, largest: int = 10**9, *, tour: bool = False) -> IntegerMatrix:
+    """Write a matrix (rows, columns) as integers of at most `largest`.
+
+    Integers stay as they are if they fit. Reals with few decimals are scaled by a power of ten, all others so
+    that the greatest becomes `largest`. For tours the smallest entry off the diagonal is taken off each row
+    first, which every tour pays whatever it does, and the diagonal is set to zero.
+    """
+    rows = len(matrix)
+    shift = matrix.dtype.type(0)
+    magnitude = float(np.abs(matrix).max(initial=0))
+    if tour:
+        diagonal = np.eye(rows, dtype=bool)
+        magnitude = float(np.abs(matrix[~diagonal]).max(initial=0))
+        least = np.where(diagonal, matrix.max(), matrix).min(1, keepdims=True)
+        matrix = np.where(diagonal, 0, matrix - least)
+        shift = least.sum()
+    top = float(matrix.max(initial=0))
+    if np.issubdtype(matrix.dtype, np.integer) and top <= largest:
+        return IntegerMatrix(matrix.astype(np.int64), 1.0, float(shift), 0.0)
+    scale = largest / top if top > 0 else 1.0
+    # numbers with few decimals are multiples of a power of ten up to the rounding of floats, whatever their unit
+    rounding = 4 * float(np.finfo(np.float64).eps) * magnitude
+    for power in (10.0**decimals for decimals in range(16)):
+        if top * power > largest:
+            break
+        if np.abs(matrix - np.rint(matrix * power) / power).max(initial=0.0) <= rounding:
+            scale = power
+            break
+    values = np.rint(matrix * scale)
+    # what rounding to integers hides, and what sums of float64 in any order may add to it
+    error = rows * (float(np.abs(matrix - values / scale).max(initial=0.0)) + rounding)
+    return IntegerMatrix(values.astype(np.int64), scale, float(shift), error)

@@ -14,6 +14,9 @@ from ..errors import InputError
 LARGEST_INTEGER = 2**53
 """Integers up to here have exact sums and comparisons in int64 and in float64 alike."""
 
+LARGEST_SUM = 2**62
+"""Sums of integers up to here are exact in int64; instances in which a solution may cost more are refused."""
+
 LARGEST_REAL = 1e30
 """Reals up to here can be added and squared in the network's float32 arithmetic after scaling."""
 
@@ -36,6 +39,8 @@ def checked_matrix(matrix: Any, what: str) -> NDArray[Any]:
         raise InputError(f"{what} must hold numbers, got {array.dtype}")
     _reject(~np.isfinite(array), f"{what} has a value that is not finite")
     _reject(too_large(array), f"{what} has a value that is too large")
+    if np.issubdtype(array.dtype, np.integer) and highest_sums(array).max() > LARGEST_SUM:
+        raise InputError(f"{what} has integers that are too large to be added exactly; use a larger unit, or decimals")
     return as_stored(array)
 
 
@@ -58,6 +63,11 @@ def too_large(array: NDArray[Any]) -> NDArray[np.bool_]:
     with np.errstate(over="ignore"):
         limit = array.dtype.type(LARGEST_REAL)  # infinite in half precision, where nothing is too large
     return np.asarray(np.isfinite(array) & (np.abs(array) > limit))
+
+
+def highest_sums(matrices: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what a solution of each matrix (count, rows, columns) costs at most, (count,): one entry of each row."""
+    return np.asarray(np.abs(matrices.astype(np.float64)).max(2).sum(1))
 
 
 def as_stored(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ no forbidden pair exactly if it costs less than one, and lower bounds stay true.
 solution that uses it is infeasible, whatever it costs.
 """
 
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _HUGE = 9999
 
 OPENINGS = 1000
 """Openings of branch and bound on small matrices, after which nobody looks any longer for what may not exist."""
+_ONE_DIGIT = Context(prec=1, rounding=ROUND_CEILING)
 SIZE = 60
 """Cities up to which there are as many; of larger matrices fewer, as every one takes longer."""
 
@@ -51,8 +53,8 @@ def with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np.bool_
     if costs is None or costs[0].shape != forbidden.shape or not np.array_equal(costs[0], matrix):
         raise InputError(f"instances of '{problem.name}' cannot have forbidden pairs: its entries are not their costs")
     highest = ceiling(matrix, forbidden)
-    # whole among reals as well, so that decimals stay decimals
-    number = highest + 1 if isinstance(highest, int) else float(np.ceil(2 * highest + 1))
+    # of one digit among reals, in whatever unit, so that decimals stay decimals
+    number = highest + 1 if isinstance(highest, int) else float(_ONE_DIGIT.create_decimal(2 * highest or 1.0))
     limit = LARGEST_INTEGER if isinstance(highest, int) else LARGEST_REAL
     if number * len(matrix) > limit:
         raise InputError("the numbers are too large for an instance with forbidden pairs; use a larger unit")

@@ -27,14 +27,14 @@ SOLVERS: dict[str, Entry] = {
     "icdc": Entry("icdc.solving.anytime:AnytimeSolver", "any", "search, proofs and network together: the default"),
     "network": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model alone"),
     "matnet": Entry("icdc.baselines.matnet:MatNetSolver", "any trained", "MatNet, a learned pointer network"),
-    "search": Entry("icdc.baselines.search:ClassicalSearch", "pmsp, tours", "prices, local search and proofs"),
-    "random": Entry("icdc.baselines.random:RandomSolver", "any", "feasible at random, best of the samples"),
-    "cpsat": Entry("icdc.baselines.cpsat:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
+    "search": Entry("icdc.baselines.exact:ClassicalSearch", "pmsp, tours", "prices, local search and proofs"),
+    "random": Entry("icdc.baselines.heuristics:RandomSolver", "any", "feasible at random, best of the samples"),
+    "cpsat": Entry("icdc.baselines.exact:CpSat", "pmsp, tours", "CP-SAT, exact", "exact"),
     "highs": Entry("icdc.baselines.mip:Highs", "pmsp, tours", "the paper's MIP through HiGHS, exact", "exact"),
     "scip": Entry("icdc.baselines.mip:Scip", "pmsp, tours", "the paper's MIP through SCIP, exact", "exact"),
     "cplex": Entry("icdc.baselines.mip:Cplex", "pmsp, tours", "the paper's MIP through your own CPLEX", "exact"),
-    "branch": Entry("icdc.baselines.assignment:BranchAndBound", "tours", "branch and bound on assignments, exact"),
-    "dp": Entry("icdc.baselines.dynamic_programming:DynamicProgram", "pmsp", "dynamic programming over loads, exact"),
+    "branch": Entry("icdc.baselines.exact:BranchAndBound", "tours", "branch and bound on assignments, exact"),
+    "dp": Entry("icdc.baselines.exact:DynamicProgram", "pmsp", "dynamic programming over loads, exact"),
     "sjf": Entry(
         "icdc.baselines.heuristics:ShortestJobFirst", "pmsp", "shortest job first on the machine that is free"
     ),
@@ -45,12 +45,10 @@ SOLVERS: dict[str, Entry] = {
     "nn": Entry("icdc.baselines.heuristics:NearestNeighbour", "tours", "nearest neighbour"),
     "ni": Entry("icdc.baselines.heuristics:NearestInsertion", "tours", "nearest insertion"),
     "fi": Entry("icdc.baselines.heuristics:FurthestInsertion", "tours", "furthest insertion"),
-    "patching": Entry(
-        "icdc.baselines.assignment:AssignmentPatching", "tours", "assignment, its cycles patched into a tour"
-    ),
-    "lkh": Entry("icdc.baselines.tour_engines:Lkh", "tours", "LKH-3 through elkai (non-commercial licence)", "lkh"),
-    "pyvrp": Entry("icdc.baselines.tour_engines:PyVrp", "tours", "PyVRP, iterated local search", "pyvrp"),
-    "routing": Entry("icdc.baselines.tour_engines:Routing", "tours", "OR-Tools routing, guided local search", "exact"),
+    "patching": Entry("icdc.baselines.exact:AssignmentPatching", "tours", "assignment, its cycles patched into a tour"),
+    "lkh": Entry("icdc.baselines.engines:Lkh", "tours", "LKH-3 through elkai (non-commercial licence)", "lkh"),
+    "pyvrp": Entry("icdc.baselines.engines:PyVrp", "tours", "PyVRP, iterated local search", "pyvrp"),
+    "routing": Entry("icdc.baselines.engines:Routing", "tours", "OR-Tools routing, guided local search", "exact"),
 }
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingExtraError, UsageError
+from ..search.run import Budget
 from ..solving.solver import Abilities
 from .lkh_process import LkhProcess
-from .one_by_one import OneByOne, Single, SingleAnswer
-from .support import Deadline, OutOfTime, as_integers, require
+from .one_by_one import OneByOne, Single, SingleAnswer, as_integers, require
+from .support import Matrices
 
 if TYPE_CHECKING:
     import pyvrp
@@ -46,11 +47,11 @@ class Lkh(OneByOne):
     def answer(self, single: Single) -> SingleAnswer:
         if len(single.matrix) <= LARGEST:
             return SingleAnswer(tiny_tour(single.matrix))
-        deadline = single.deadline()
+        budget = Budget(single.limit)
         distances = as_integers(single.matrix, largest=10**6, tour=True).values
         best = single.start
         try:
-            for tour in LkhProcess.tours(distances, self.runs * single.samples, deadline.left()):
+            for tour in LkhProcess.tours(distances, self.runs * single.samples, budget.seconds):
                 best = successors(tour)
         except KeyboardInterrupt:
             return SingleAnswer(best, interrupted=True)
@@ -85,18 +86,15 @@ class PyVrp(OneByOne):
 
         if len(single.matrix) <= LARGEST:
             return SingleAnswer(tiny_tour(single.matrix))
-        deadline = single.deadline()
+        budget = Budget(single.limit)
         distances = as_integers(single.matrix, tour=True).values
         best, best_cost = single.start, distances[np.arange(len(distances)), single.start].sum()
-        try:
-            model = _model(distances, deadline)
-        except OutOfTime:
+        if (model := _model(distances, budget)) is None:
             return SingleAnswer(best)
         for sample in range(single.samples):
-            left = deadline.left()
-            if sample and left is not None and left <= 0:
+            if sample and budget.over:
                 break
-            seconds = np.inf if left is None else max(0.0, left) / (single.samples - sample)
+            seconds = budget.left / (single.samples - sample)
             stop = MultipleCriteria([MaxIterations(self.iterations), MaxRuntime(seconds)])
             seed = (single.seed + sample) % 2**31
             try:
@@ -109,8 +107,8 @@ class PyVrp(OneByOne):
         return SingleAnswer(best)
 
 
-def _model(distances: NDArray[np.int64], deadline: Deadline) -> "pyvrp.Model":
-    """Return the model of one vehicle that starts in city 0, visits all others and returns."""
+def _model(distances: NDArray[np.int64], budget: Budget) -> "pyvrp.Model | None":
+    """Return the model of one vehicle that starts in city 0, visits all others and returns; None without time."""
     import pyvrp
 
     model = pyvrp.Model()
@@ -120,7 +118,8 @@ def _model(distances: NDArray[np.int64], deadline: Deadline) -> "pyvrp.Model":
         model.add_client(place)
     model.add_vehicle_type(1, start_depot=depot, end_depot=depot)
     for i, origin in enumerate(places):
-        deadline.check()
+        if budget.over:
+            return None
         for j, target in enumerate(places):
             if i != j:
                 model.add_edge(origin, target, int(distances[i, j]))
@@ -154,7 +153,7 @@ class Routing(OneByOne):
         size = len(single.matrix)
         if size <= LARGEST:
             return SingleAnswer(tiny_tour(single.matrix))
-        deadline = single.deadline()
+        budget = Budget(single.limit)
         distances = as_integers(single.matrix, tour=True).values.tolist()
         manager = pywrapcp.RoutingIndexManager(size, 1, 0)
         model = pywrapcp.RoutingModel(manager)
@@ -162,8 +161,7 @@ class Routing(OneByOne):
         parameters = pywrapcp.DefaultRoutingSearchParameters()
         parameters.first_solution_strategy = routing_enums_pb2.FirstSolutionStrategy.PATH_CHEAPEST_ARC
         parameters.local_search_metaheuristic = routing_enums_pb2.LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
-        left = deadline.left()
-        limit = self.seconds if left is None else min(self.seconds, left)
+        limit = min(self.seconds, budget.left)
         parameters.time_limit.FromMilliseconds(max(1, math.floor(1000 * limit)))
         assignment = model.SolveWithParameters(parameters)
         if assignment is None:
@@ -175,15 +173,12 @@ class Routing(OneByOne):
         return SingleAnswer(successors(tour))
 
 
-def tiny_tour(matrix: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.int64]:
+def tiny_tour(matrix: Matrices) -> NDArray[np.int64]:
     """Return the optimal successors (n,) for two or three cities: there are at most two tours."""
-    size = len(matrix)
-    if size > LARGEST:
-        raise ValueError(f"{size} cities are too many to try all tours")
-    forth = np.roll(np.arange(size), -1)
-    back = np.roll(np.arange(size), 1)
-    cities = np.arange(size)
-    return forth if matrix[cities, forth].sum() <= matrix[cities, back].sum() else back
+    cities = np.arange(len(matrix))
+    return min(
+        (np.roll(cities, shift) for shift in (-1, 1)), key=lambda successor: float(matrix[cities, successor].sum())
+    )
 
 
 def successors(tour: list[int]) -> NDArray[np.int64]:
