@@ -11,13 +11,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from experiments.features_page import features_table, learning_panels, learning_table
 from experiments.markdown import between_marks
-from experiments.paper_page import FILES, paper_page, take, training_panels
 from experiments.tables.figures import FIGURES, draw, training_curves
 from experiments.tables.measure import LEFT_OUT, Measurement, Part
 from experiments.tables.pages import baselines_table, models_page, readme_table, results_page, training_commands
 from experiments.tables.rows import SAMPLES, TARGETS, Measured, Row, Scope, read_table, write_table
+from experiments.training.pages import (
+    FILES,
+    features_table,
+    learning_panels,
+    learning_table,
+    paper_page,
+    take,
+    training_panels,
+)
 from icdc.errors import IcdcError, UsageError
 from icdc.evaluation.outcomes import OutcomeFile
 from icdc.io.files import write_atomically
@@ -156,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("targets", nargs="+", metavar="TARGET", help=f"{', '.join(TARGETS)}, all, pages or missing")
     parser.add_argument(
         "--take", action="append", default=[], metavar="GROUP=FOLDER",
-        help="first take over the curves that experiments.side_by_side wrote into a folder",
+        help="first take over the curves that experiments.training.side_by_side wrote into a folder",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="two instances and few samples: does everything work?")
     parser.add_argument(

@@ -79,7 +79,7 @@ FIGURES: dict[str, Callable[[Sequence[Measured]], list[Panel]]] = {
 
 
 def training_curves(path: Path) -> list[Panel]:
-    """Gap against training seconds, a panel for each run of a file that `experiments.training_curve` wrote."""
+    """Gap against training seconds, a panel for each run of a file that `experiments.training.curve` wrote."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     panels = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_type_hints
 
-from experiments.variants import BASELINES
+from experiments.training.variants import BASELINES
 from icdc.errors import InputError
 from icdc.evaluation.evaluate import Summary
 from icdc.evaluation.published import published, published_cost, published_generalisation

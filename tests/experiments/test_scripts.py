@@ -49,12 +49,12 @@ def test_a_training_curve_for_every_way(run: Any, preset: str, tmp_path: Path) -
     settings = [f"--set={key}={value}" for key, value in {"sizes": "[[5]]", **TINY[preset]}.items()]
     ways = [f"--way={way}" for way in WAYS[preset]]
     asked = (preset, "--data", data, "--seconds", "0.1", "--samples", "1,2", "--device", "cpu", *ways, *settings)
-    run("training_curve", *asked, "--shared", "with a test", "--out", first)
+    run("training.curve", *asked, "--shared", "with a test", "--out", first)
     assert card_of(first / "model.safetensors")["training"]["shared"] == "with a test"
     before = lines(first / "curve.csv")
     assert {(line["options"], line["samples"]) for line in before} == {(w, n) for w in WAYS[preset] for n in "12"}
     assert all(float(line["gap"]) >= 0 for line in before)
-    run("training_curve", *asked, "--out", second, "--after", first / "curve.csv")
+    run("training.curve", *asked, "--out", second, "--after", first / "curve.csv")
     curve = lines(second / "curve.csv")
     assert curve[: len(before)] == before
     assert len(curve) > len(before)

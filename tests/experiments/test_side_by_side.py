@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments import packing, side_by_side
-from experiments.side_by_side import choose, main, solved
-from experiments.variants import GROUPS
+from experiments.training import packing, side_by_side
+from experiments.training.side_by_side import choose, main, solved
+from experiments.training.variants import GROUPS
 from icdc.errors import InputError, UsageError
 from icdc.io.datasets import STANDARD_SETS
 from icdc.training import load_config

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments import packing, train_shipped
-from experiments.train_shipped import JOBS, config_of, gather, main, plan_again, settings_of
+from experiments.training import packing
+from experiments.training import shipped as train_shipped
+from experiments.training.shipped import JOBS, config_of, gather, main, plan_again, settings_of
 from icdc.errors import UsageError
 from icdc.models.diffusion import Model
 from icdc.problems import get_problem

@@ -1,10 +1,10 @@
 """Train many variants side by side on one device, each validated as it goes.
 
-    python -m experiments.side_by_side cause --seconds 500 --wall 560 --out local/cause
-    python -m experiments.side_by_side presets --only paper-atsp-20-fixed --keep paper-atsp-20-fixed --out local/presets
+    python -m experiments.training.side_by_side cause --seconds 500 --wall 560 --out local/cause
+    python -m experiments.training.side_by_side presets --only paper-atsp-20-fixed --out local/presets
 
-Every variant (see `experiments.variants`) is a process of its own; where there is NVIDIA's MPS they share a GPU well. A
-run is validated every so many seconds on instances drawn for it, with optima by our own exact solvers: the gap of the
+Every variant (see `variants`) is a process of its own; where there is NVIDIA's MPS they share a GPU well. A run is
+validated every so many seconds on instances drawn for it, with optima by our own exact solvers: the gap of the
 last sample, one decode at the end of each of 1 and 8 trajectories of T steps. It ends with the same for more samples on
 the first instances of the standard test set. Runs on families of instances are validated on all of them, against
 references by classical search, and have no test set. `curves.csv` and `summary.csv` are written as results come in, so
@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.packing import pack, unpack
-from experiments.training_curve import gap
-from experiments.variants import GROUPS, Variant
+from experiments.training.curve import gap
+from experiments.training.packing import pack, unpack
+from experiments.training.variants import GROUPS, Variant
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import STANDARD_SETS, Dataset, SeededSample, standard_set
@@ -262,7 +262,7 @@ def _start(variant: Variant, options: argparse.Namespace, began: float) -> "subp
         "final-seconds": options.final_seconds, "schedule": options.schedule, "device": options.device,
         "work": options.work, "out": options.out, "began": began,
     }  # fmt: skip
-    command = [sys.executable, "-m", "experiments.side_by_side", options.group, "--run", variant.name]
+    command = [sys.executable, "-m", "experiments.training.side_by_side", options.group, "--run", variant.name]
     command += [part for name, value in same.items() for part in (f"--{name}", str(value))]
     command += [part for change in options.set for part in ("--set", change)]
     command += ["--resume", str(options.resume)] if options.resume else []
@@ -273,7 +273,7 @@ def _start(variant: Variant, options: argparse.Namespace, began: float) -> "subp
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.side_by_side",
+        prog="python -m experiments.training.side_by_side",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,9 +1,9 @@
 """Train the models that ship, side by side on one device, in calls of a limited time that go on from one another.
 
-    python -m experiments.train_shipped --references                    # once, on a CPU: what validation compares with
-    python -m experiments.train_shipped --minutes 9 --calls-left 3 --state local/shipped --out results
-    python -m experiments.train_shipped --minutes 9 --calls-left 2 --state local/shipped --out results
-    python -m experiments.train_shipped --minutes 9 --calls-left 1 --state local/shipped --out results
+    python -m experiments.training.shipped --references        # once, on a CPU: what validation compares with
+    python -m experiments.training.shipped --minutes 9 --calls-left 3 --state local/shipped --out results
+    python -m experiments.training.shipped --minutes 9 --calls-left 2 --state local/shipped --out results
+    python -m experiments.training.shipped --minutes 9 --calls-left 1 --state local/shipped --out results
 
 Every job is a preset in a process of its own; where there is NVIDIA's MPS they share a GPU by it. A call ends when its
 minutes are over, whatever else happens: each run writes its state before, and the schedules of learning rate and
@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from experiments.packing import pack, unpack
+from experiments.training.packing import pack, unpack
 from icdc.errors import IcdcError, UsageError
 from icdc.io.files import write_atomically
 from icdc.problems import get_problem
@@ -217,7 +217,7 @@ def _start(job: str, options: argparse.Namespace) -> "subprocess.Popen[bytes]":
         "minutes": options.minutes, "calls-left": options.calls_left, "state": options.state, "out": options.out,
         "device": options.device, "began": options.began, "setting-up": options.setting_up,
     }  # fmt: skip
-    command = [sys.executable, "-m", "experiments.train_shipped", "--run", job]
+    command = [sys.executable, "-m", "experiments.training.shipped", "--run", job]
     command += [part for name, value in same.items() for part in (f"--{name}", str(value))]
     command += [part for change in options.set for part in ("--set", change)]
     with (folder / "log.txt").open("wb") as log:
@@ -227,7 +227,7 @@ def _start(job: str, options: argparse.Namespace) -> "subprocess.Popen[bytes]":
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.train_shipped",
+        prog="python -m experiments.training.shipped",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,7 +1,7 @@
 """Gap against training seconds: train a preset, and evaluate its averaged weights on validation sets as it goes.
 
-    python -m experiments.training_curve atsp-20 --data validation.npz --seconds 300 --every 60 --out runs/atsp-20
-    python -m experiments.training_curve matnet-atsp-20 --data validation.npz --way decoding=greedy --out runs/matnet
+    python -m experiments.training.curve atsp-20 --data validation.npz --seconds 300 --every 60 --out runs/atsp-20
+    python -m experiments.training.curve matnet-atsp-20 --data validation.npz --way decoding=greedy --out runs/matnet
 
 Writes `curve.csv` (a line for each evaluation, way of solving, set and number of samples), `curve.png`, the trained
 model and its metrics. A run in pieces, each begun with the weights of the one before (`--set init=…`), becomes one
