@@ -26,7 +26,7 @@ from experiments.training.pages import (
     training_panels,
 )
 from icdc.errors import IcdcError, UsageError
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile
 from icdc.io.files import write_atomically
 from icdc.models.catalogue import available, card_of
 

@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from icdc.evaluation.evaluate import evaluate, gap_interval, run_of
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile, evaluate, gap_interval, run_of
 from icdc.io.datasets import Dataset
 from icdc.io.files import write_atomically
 from icdc.models.card import ranges

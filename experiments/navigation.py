@@ -26,8 +26,7 @@ from experiments.markdown import between_marks, gap_in_row, table
 from experiments.tables.rows import options_as_text
 from experiments.ways import ALONE, MERGED
 from icdc.errors import UsageError
-from icdc.evaluation.evaluate import evaluate, summarise
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile, evaluate, summarise
 from icdc.io.files import write_atomically
 from icdc.models.card import advised
 from icdc.models.catalogue import path_of

@@ -24,8 +24,7 @@ import numpy as np
 
 from experiments.cards import Cell, cells_of, sizes_of
 from experiments.tables.rows import options_as_text
-from icdc.evaluation.evaluate import evaluate
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile, evaluate
 from icdc.models.catalogue import card_of, models_folder, path_of, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.file import digest_of, pick_device, write_card

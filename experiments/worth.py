@@ -33,8 +33,7 @@ import torch
 from experiments.markdown import between_marks, gap_in_row, table
 from experiments.ways import STEPS, TO_A_LOCAL_OPTIMUM
 from icdc.diffusion.sampler import MOST_DECODES, SamplingOptions
-from icdc.evaluation.evaluate import Summary, evaluate, summarise
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile, Summary, evaluate, summarise
 from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
 from icdc.io.files import write_atomically
 from icdc.models.catalogue import path_of

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from experiments.tables.rows import METHODS, Family, Measured, Row, options_as_text, options_of
 from icdc.errors import IcdcError
-from icdc.evaluation.evaluate import Summary, evaluate, run_of, summarise
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile, Summary, evaluate, run_of, summarise
 from icdc.evaluation.published import symmetric_gap
 from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
 from icdc.models.card import advised

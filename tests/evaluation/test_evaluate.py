@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 
 from icdc.cli import run
 from icdc.errors import InputError, UsageError
-from icdc.evaluation.evaluate import Summary, evaluate, gap_interval, summarise
-from icdc.evaluation.kinds import default_rows, kind_of
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile, Summary, evaluate, gap_interval, summarise
 from icdc.evaluation.published import published
-from icdc.evaluation.report import as_csv, as_json_lines, as_markdown, as_text, plot_gap_against_time
+from icdc.evaluation.report import (
+    as_csv,
+    as_json_lines,
+    as_markdown,
+    as_text,
+    default_rows,
+    kind_of,
+    plot_gap_against_time,
+)
 from icdc.io.datasets import Dataset, standard_set, write_dataset
 from icdc.problems.base import Problem
 from icdc.problems.pmsp import Pmsp
@@ -258,7 +264,7 @@ def test_what_a_solver_answers_with(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_solver_the_rows_are_compared_at_equal_time(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icdc.evaluation.kinds.default_rows", lambda: ["random", "search"])
+    monkeypatch.setattr("icdc.evaluation.report.default_rows", lambda: ["random", "search"])
     assert run(["evaluate", "pmsp-20x3", "--limit", "2", "--time-limit", "0.05", "--json"]) == 0
     printed = capsys.readouterr()
     rows = [json.loads(line) for line in printed.out.splitlines()]

@@ -19,7 +19,7 @@ from experiments.tables.measure import (
 )
 from experiments.tables.rows import Family, Measured, Row
 from icdc.errors import MissingExtraError
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile
 
 NEAREST = Row("atsp-20", "nn")
 OURS = Row("atsp-20", "icdc", 1, "atsp", options="steps=2,decodes=1")

@@ -12,7 +12,7 @@ import pytest
 from experiments import cards, navigation
 from experiments.cards import ROOT, Cell, cells_of, sizes_of
 from icdc.errors import UsageError
-from icdc.evaluation.outcomes import OutcomeFile
+from icdc.evaluation.evaluate import OutcomeFile
 from icdc.models.catalogue import card_of
 from icdc.models.file import write_card
 from icdc.problems.navigation import Navigation

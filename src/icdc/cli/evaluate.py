@@ -12,8 +12,7 @@ from .parameters import Given, find_problem, look_here, takes
 from .progress import progress
 
 if TYPE_CHECKING:
-    from ..evaluation.evaluate import Summary
-    from ..evaluation.outcomes import OutcomeFile
+    from ..evaluation.evaluate import OutcomeFile, Summary
     from ..io.datasets import Dataset
     from ..solving import Solver
 
@@ -78,8 +77,8 @@ def evaluate(
         raise UsageError(f"--plot {plot}: there is no folder '{plot.parent}'")
 
     from ..evaluation import report as reporting
-    from ..evaluation.kinds import default_rows
-    from ..evaluation.outcomes import OutcomeFile
+    from ..evaluation.evaluate import OutcomeFile
+    from ..evaluation.report import default_rows
     from ..io.datasets import open_dataset
     from ..io.files import write_atomically
     from ..solving.registry import make_solver

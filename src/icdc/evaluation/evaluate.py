@@ -4,26 +4,134 @@ Solutions are checked and scored by the problem itself, whatever a solver claims
 costs over the instances solved feasibly: with a the solver's mean and b the references', the gap is 100·(a − b)/b and
 the paper's symmetric gap 200·(a − b)/(a + b). The confidence interval is a bootstrap over instances. Seconds run from
 arrays in memory to answers in memory, after a warm-up call; they leave out loading, compiling and starting processes,
-and include everything else, transfers and synchronisation too.
+and include everything else, transfers and synchronisation too. Outcomes of single instances can be kept in a file, from
+which an interrupted evaluation goes on.
 """
 
+import csv
+import io
+import json
+import types
+import typing
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..io.datasets import Dataset, fingerprint
+from ..io.files import LockedFile
 from ..problems.forbidden import uses_forbidden
 from ..solving.solver import Solver
-from .outcomes import Outcome, OutcomeFile
 
 _TOLERANCE = 1e-9
 """Relative difference below which two costs are the same: sums of reals in another order differ by less."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One solver on one instance.
+
+    dataset, instances_sha256, solver, samples, seed, time_limit : which run it belongs to.
+    cost : None where the answer was not feasible; computed by the evaluation, not by the solver.
+    proven : whether the solver claims to have proven its answer optimal.
+    bound : the problem's lower bound, where there is no reference.
+    seconds : the instance's share of the time its chunk took.
+    """
+
+    dataset: str
+    instances_sha256: str
+    solver: str
+    samples: int
+    seed: int
+    time_limit: float | None
+    instance: int
+    cost: float | None
+    feasible: bool
+    proven: bool
+    bound: float | None
+    reference: float | None
+    reference_proven: bool
+    seconds: float
+    device: str
+
+
+RUN = ("dataset", "instances_sha256", "solver", "samples", "seed", "time_limit")
+"""The entries of an outcome that say which run it belongs to."""
+
+
+class OutcomeFile:
+    """Outcomes in a `.jsonl` or `.csv`, one a line, appended chunk by chunk; one process at a time has the file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.suffix not in (".jsonl", ".csv"):
+            raise UsageError(f"per-instance results go to a .jsonl or a .csv, not to '{self.path}'")
+        self._runs: dict[tuple[Any, ...], dict[int, Outcome]] = {}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        self._file = LockedFile(self.path)
+        self._keep(self._read())
+
+    def outcomes_of(self, run: dict[str, Any]) -> dict[int, Outcome]:
+        """Return the outcomes on file, by instance, of the run with these entries, all of `RUN`."""
+        return dict(self._runs.get(tuple(run[name] for name in RUN), {}))
+
+    def append(self, outcomes: list[Outcome]) -> None:
+        """Add outcomes at the end and make sure that they are on disk."""
+        if self.path.suffix == ".jsonl":
+            self._file.append("".join(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes))
+        else:
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, [field.name for field in fields(Outcome)])
+            if not self._file.size:
+                writer.writeheader()
+            writer.writerows(asdict(outcome) for outcome in outcomes)
+            self._file.append(text.getvalue())
+        self._keep(outcomes)
+
+    def close(self) -> None:
+        """Let go of the file, so that others may take it."""
+        self._file.close()
+
+    def _keep(self, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            run = tuple(getattr(outcome, name) for name in RUN)
+            self._runs.setdefault(run, {})[outcome.instance] = outcome
+
+    def _read(self) -> list[Outcome]:
+        # a last line that was cut short when a run was stopped is dropped, in the file too
+        try:
+            lines = self._file.read().decode().splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"'{self.path}' does not hold results of an evaluation: {error}") from None
+        try:
+            if self.path.suffix == ".jsonl":
+                return [Outcome(**json.loads(line)) for line in lines]
+            return [_from_text(row) for row in csv.DictReader(lines)]
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"'{self.path}' does not hold results of an evaluation: {error}") from error
+
+
+def _from_text(row: dict[str, str]) -> Outcome:
+    """Read a line of a CSV file back."""
+    hints = typing.get_type_hints(Outcome)
+    return Outcome(**{name: _value(row[name], hint) for name, hint in hints.items()})
+
+
+def _value(text: str, hint: Any) -> Any:
+    if isinstance(hint, types.UnionType):
+        if text == "":
+            return None
+        hint = typing.get_args(hint)[0]
+    return text == "True" if hint is bool else hint(text)
 
 
 @dataclass(frozen=True)
@@ -82,13 +190,13 @@ def evaluate(
 
     Parameters
     ----------
-    label : how the solver was asked for, with its options; what outcomes are filed under.
+    label : the solver as it was named, with its options; what outcomes are filed under.
     samples : tries of an instance; by default as many as the solver takes of its own accord.
     time_limit : seconds per instance, handed to the solver as the limit of a whole chunk.
     chunk : instances given to the solver at once. After each chunk its outcomes go to `store`, and what is
         found there from an earlier run of the same solver, settings and instances is not run again.
-    warm_up : have the solver load and compile what it needs before the clock starts; False where time is not asked.
-    on_progress : hears how many instances of how many are done.
+    warm_up : have the solver load and compile what it needs before the clock starts; False where seconds do not matter.
+    on_progress : called with how many instances of how many are done.
     """
     if (reason := solver.refusal(dataset.problem)) is not None:
         raise UsageError(reason)
@@ -133,12 +241,12 @@ def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
     reference = np.array([np.nan if o.reference is None else o.reference for o in solved], dtype=np.float64)
     proven = np.array([o.reference_proven for o in solved], dtype=bool)
     slack = _TOLERANCE * np.maximum(1.0, np.abs(reference))
-    known = ~np.isnan(reference)
+    compared = ~np.isnan(reference)
     gap = low = high = at_most = symmetric = optimal = None
-    if known.any():
-        a, b = float(cost[known].mean()), float(reference[known].mean())
+    if compared.any():
+        a, b = float(cost[compared].mean()), float(reference[compared].mean())
         gap, symmetric = _ratio(a - b, b, 100.0), _ratio(a - b, a + b, 200.0)
-        low, high = gap_interval(cost[known], reference[known], resamples)
+        low, high = gap_interval(cost[compared], reference[compared], resamples)
     elif solved and all(outcome.bound is not None for outcome in solved):
         lower = float(np.mean([outcome.bound for outcome in solved if outcome.bound is not None]))
         at_most = _ratio(float(cost.mean()) - lower, lower, 100.0)
@@ -152,7 +260,7 @@ def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
         seed=first.seed,
         instances=len(outcomes),
         cost=float(cost.mean()) if len(cost) else None,
-        reference=float(reference[known].mean()) if known.any() else None,
+        reference=float(reference[compared].mean()) if compared.any() else None,
         gap=gap,
         gap_low=low,
         gap_high=high,
@@ -167,7 +275,7 @@ def summarise(outcomes: list[Outcome], resamples: int = 2000) -> Summary:
         device=" + ".join(dict.fromkeys(outcome.device for outcome in outcomes)),
         time_limit=first.time_limit,
         proven=100.0 * sum(outcome.proven for outcome in outcomes) / len(outcomes),
-        references_proven=100.0 * checked / len(outcomes) if known.any() else None,
+        references_proven=100.0 * checked / len(outcomes) if compared.any() else None,
     )
 
 
@@ -181,8 +289,8 @@ def gap_interval(
     rng = np.random.Generator(np.random.PCG64(seed))
     count = len(cost)
     # how often each instance is drawn is all that resampled means depend on
-    drawn = rng.multinomial(count, np.full(count, 1.0 / count), size=resamples).astype(np.float64)
-    a, b = drawn @ cost, drawn @ reference
+    times = rng.multinomial(count, np.full(count, 1.0 / count), size=resamples).astype(np.float64)
+    a, b = times @ cost, times @ reference
     if (b == 0).any():
         return None, None
     low, high = np.quantile(100.0 * (a - b) / b, [0.025, 0.975])
@@ -192,7 +300,7 @@ def gap_interval(
 def _warm_up(dataset: Dataset, solver: Solver) -> None:
     """Have the solver load and compile what it needs on one instance, at most for about a second.
 
-    One that refuses so short a limit is measured as it is: nobody asked for that limit.
+    One that refuses so short a limit is measured as it is.
     """
     one = dataset.first(1)
     with suppress(UsageError):
@@ -205,7 +313,7 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
     limit = None if run["time_limit"] is None else run["time_limit"] * len(indices)
     answers = solver.solve(dataset.problem, arrays, samples=run["samples"], seed=run["seed"], time_limit=limit)
     if answers.interrupted:
-        raise KeyboardInterrupt  # what it had by then is not what the solver can do
+        raise KeyboardInterrupt  # half a search is not what the solver can do
     feasible = answers.feasible
     if dataset.forbidden is not None:
         feasible = feasible & ~uses_forbidden(dataset.forbidden[indices], answers.choice)
@@ -214,7 +322,8 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
     outcomes = []
     for position, index in enumerate(indices):
         reference = None if dataset.reference is None else float(dataset.reference[index])
-        known = reference is not None and not np.isnan(reference)
+        if reference is not None and np.isnan(reference):
+            reference = None
         outcomes.append(
             Outcome(
                 **run,
@@ -223,8 +332,8 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
                 feasible=bool(feasible[position]),
                 proven=bool(answers.proven[position] and feasible[position]),
                 bound=None if lower is None else float(lower[position]),
-                reference=reference if known else None,
-                reference_proven=bool(known and dataset.proven is not None and dataset.proven[index]),
+                reference=reference,
+                reference_proven=bool(reference is not None and dataset.proven is not None and dataset.proven[index]),
                 seconds=answers.seconds / len(indices),
                 device=device,
             )

@@ -1,6 +1,7 @@
 """The figures the paper prints, to stand beside ours: its gap is the symmetric one, 200·(a − b)/(a + b) %."""
 
-from .kinds import MODEL_ALONE
+MODEL_ALONE = "network"
+"""The solver that is a diffusion model alone, where `icdc` is that model together with search."""
 
 _PMSP = ("pmsp-20x3", "pmsp-20x4", "pmsp-20x5", "pmsp-50x3", "pmsp-50x4", "pmsp-50x5")
 _ATSP = ("atsp-20", "atsp-50")
@@ -54,7 +55,7 @@ def published(dataset: str, solver: str, samples: int) -> float | None:
 
     Its diffusion baselines are "sl" (supervised), "rl" (by reward) and "slrl" (by reward after supervision).
     Only for classical solvers with their default options: with others they are not the paper's. Its figures for "icdc"
-    are of a network alone, which is our "network", and our "icdc" where that searches, too (`kinds.kind_of`).
+    are of a network alone, which is our "network", and our "icdc" where that searches, too (`report.kind_of`).
     """
     name, _, options = solver.partition(":")
     name = "icdc" if name == MODEL_ALONE else name

@@ -33,11 +33,15 @@ def write_referenced(
 ) -> Dataset:
     """Write a dataset with the costs `solver` finds as references, and return it.
 
-    What is done so far is kept in `PATH.partial`; the same call takes it up again. `label` is how the
-    solver was asked for: a partial file made of other instances, by another solver or with other settings
-    is not used. `drawn_from` leaves the instances out of the file (see `write_dataset`). `time_limit` is
-    seconds per instance. `block` instances are solved in one call; left out, calls grow until they take
-    about a second. `on_progress` hears how many instances of how many are done.
+    What is done so far is kept in `PATH.partial`, and the same call goes on from there.
+
+    Parameters
+    ----------
+    label : the solver as it was named; a partial file of other instances, solvers or settings is not used.
+    drawn_from : leaves the instances out of the file (see `write_dataset`).
+    time_limit : seconds per instance.
+    block : instances that are solved in one call; left out, calls grow until they take about a second.
+    on_progress : called with how many instances of how many are done.
     """
     path = Path(path)
     partial, lock = (path.with_name(path.name + ending) for ending in (".partial", ".lock"))
@@ -55,7 +59,7 @@ def write_referenced(
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
     with LockedFile(lock):
-        done = _take_up(partial, mark, finished)
+        done = _read_partial(partial, mark, finished)
         on_progress(done, count)
         length, saved, pause = block or _FIRST_BLOCK, time.monotonic(), SAVE_EVERY
         try:
@@ -91,7 +95,7 @@ def _solve_part(dataset: Dataset, part: slice, solver: Solver, seed: int, time_l
     limit = None if time_limit is None else time_limit * (part.stop - part.start)
     answers = solver.solve(dataset.problem, arrays, seed=seed, time_limit=limit)
     if answers.interrupted:
-        raise KeyboardInterrupt  # what it had by then is no reference
+        raise KeyboardInterrupt  # half a search is no reference
     feasible = answers.feasible
     if dataset.forbidden is not None:
         feasible = feasible & ~uses_forbidden(dataset.forbidden[part], answers.choice)
@@ -107,21 +111,21 @@ def _save(partial: Path, mark: str, done: Dataset) -> None:
     write_arrays(partial, {"mark": np.array(mark), **reference_entries(done)})
 
 
-def _take_up(partial: Path, mark: str, dataset: Dataset) -> int:
-    """Fill in what an earlier run of the same mark has found, in place, and return how many instances that is."""
+def _read_partial(partial: Path, mark: str, dataset: Dataset) -> int:
+    """Fill in the references of an earlier run of the same mark, in place, and return how many instances that is."""
     if not partial.exists():
         return 0
     try:
         with np.load(partial, allow_pickle=False) as file:
             if str(file["mark"]) != mark:
                 return 0
-            found = {name: file[name] for name in ("reference", "proven", "choice")}
-        for name, values in found.items():
+            values_of = {name: file[name] for name in ("reference", "proven", "choice")}
+        for name, values in values_of.items():
             getattr(dataset, name)[: len(values)] = values
     except OSError as error:
         raise InputError(f"{partial}: cannot be read ({error.strerror or error})") from None
-    except Exception as error:  # numpy and zipfile raise many kinds, some with advice that nobody should follow
+    except Exception as error:  # numpy and zipfile raise many kinds, some with advice that does not help here
         raise InputError(
             f"{partial} is not what an interrupted run leaves ({type(error).__name__}); remove it"
         ) from None
-    return len(found["reference"])
+    return len(values_of["reference"])

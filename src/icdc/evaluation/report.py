@@ -1,15 +1,19 @@
-"""Evaluations as people read them: a table, Markdown, CSV, JSON, and a picture of gap against time."""
+"""Evaluations for readers: what each solver answers with; as a table, Markdown, CSV, JSON, and a picture."""
 
 import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from ..solving.registry import SOLVERS
 from .evaluate import Summary
-from .kinds import kind_of
-from .published import published
+from .published import MODEL_ALONE, published
 
+Kind = Literal["model", "search", "model + search", "classical", "own"]
+"""What a solver answers with: a trained model alone, search alone, both, or other code."""
+
+LEARNED = ("icdc", MODEL_ALONE)
 _HEADINGS = (
     "test set", "solver", "by", "samples", "limit", "cost", "gap %", "95 % interval", "symmetric gap %", "optimal %",
     "proven %", "feasible %", "seconds", "s/instance", "device",
@@ -17,6 +21,31 @@ _HEADINGS = (
 _WORDS = ("test set", "solver", "by", "device")
 """The columns of words, which are aligned to the left."""
 _WITH_SEARCH = " †"
+
+
+def kind_of(spec: str) -> Kind:
+    """Return what the solver that a text describes answers with.
+
+    `icdc` is a model and search where the model alone has a name of its own; a model with local search inside its chain
+    (`improve_rounds`) is both, too. A model whose decodes are merged, as its card may advise, is still a model.
+    "classical" are heuristics and exact solvers beside our own search; "own" is a solver given as module:Class, of
+    which nothing is known.
+    """
+    name, _, rest = spec.partition(":")
+    if name not in (*SOLVERS, MODEL_ALONE):
+        return "own"
+    if name == "matnet":
+        return "model"
+    if name not in LEARNED:
+        return "search" if name == "search" else "classical"
+    options = dict(part.partition("=")[::2] for part in rest.split(","))
+    combined = name == "icdc" and MODEL_ALONE in SOLVERS
+    return "model + search" if combined or options.get("improve_rounds", "0") != "0" else "model"
+
+
+def default_rows() -> list[str]:
+    """Return the solvers to compare where none is named: the model alone, the search alone, and both where they are."""
+    return [MODEL_ALONE, "search", "icdc"] if MODEL_ALONE in SOLVERS else ["icdc", "search"]
 
 
 def as_text(summaries: Sequence[Summary], with_published: bool = False) -> str:
@@ -129,8 +158,8 @@ def _notes(summaries: Sequence[Summary], with_published: bool) -> list[str]:
 
 def _beside_a_network(summary: Summary) -> bool:
     """Tell whether a row with search stands beside a figure of the paper's network."""
-    known = published(summary.dataset, _method(summary.solver), summary.samples) is not None
-    return known and kind_of(summary.solver) == "model + search"
+    figure = published(summary.dataset, _method(summary.solver), summary.samples)
+    return figure is not None and kind_of(summary.solver) == "model + search"
 
 
 def _method(solver: str) -> str:
