@@ -197,7 +197,7 @@ import sys
 import numpy as np
 from icdc.problems import Instance
 from icdc.problems import SHIPPED
-from icdc.problems.conditions import Wishes, cost, posed, violation
+from icdc.problems.conditions import cost, with_conditions, violation
 for name, problem in SHIPPED.items():
     problem = problem()
     arrays = problem.check(problem.sample(2, (4, 3)[: len(problem.size_names)], np.random.default_rng(0)))
@@ -205,7 +205,7 @@ for name, problem in SHIPPED.items():
         assert problem.lower_bound(arrays).shape == (2,) and problem.cost_matrix(arrays).ndim == 3
         instance = Instance("x", problem, {key: array[0] for key, array in arrays.items()})
         choice = problem.choice([0, 1, 2, 1] if name == "pmsp" else [0, 1, 2, 3])
-        instance, _ = posed(instance, Wishes(fixed={0: 1} if name != "pmsp" else {0: 0}))
+        instance, _ = with_conditions(instance, dict(fixed={0: 1} if name != "pmsp" else {0: 0}))
         assert violation(instance, choice) is None and cost(instance, choice) > 0
         assert problem.describe_solution(instance, choice)
 sys.exit("torch" in sys.modules)

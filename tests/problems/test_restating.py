@@ -11,13 +11,13 @@ import pytest
 
 from icdc.errors import IcdcError
 from icdc.problems.atsp import Atsp
-from icdc.problems.conditions import Wishes, changes, cost, in_words, objective, posed, violation
+from icdc.problems.conditions import changes, cost, in_words, objective, violation, with_conditions
 from icdc.problems.flow_shop import FlowShop
-from icdc.problems.forbidden import forbidden_pair, highest_cost
+from icdc.problems.forbidden import forbidden_pair, highest_cost, why_impossible
 from icdc.problems.instance import Conditions, Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
-from icdc.problems.restating import restate, why_restated_is_impossible
+from icdc.problems.restating import from_original, restate, to_original
 from icdc.problems.setups import Setups
 from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
@@ -146,7 +146,7 @@ def plain(kind: type, rng: np.random.Generator, size: int, real: bool = False, m
 
 def random_wishes(
     instance: Instance, rng: np.random.Generator, only: tuple[str, ...] | None = None, whole: bool = False
-) -> Wishes:
+) -> dict[str, Any]:
     """Return random things to ask for, some of which may contradict each other."""
     problem = instance.problem
     rows, columns = problem.named(problem.size(instance.batch()))
@@ -170,19 +170,19 @@ def random_wishes(
             given[word] = True
         else:
             given[word] = int(rng.integers(rows))
-    return Wishes(**given)
+    return given
 
 
-def asked_of(instance: Instance, wishes: Wishes, rng: np.random.Generator) -> Instance | None:
+def asked_of(instance: Instance, wishes: dict[str, Any], rng: np.random.Generator) -> Instance | None:
     """Return an instance with conditions; None if they are refused as contradictory."""
     problem = instance.problem
     rows, columns = problem.named(problem.size(instance.batch()))
     earlier = (
         rng.permutation(rows).tolist() if problem.structure == "tour" else rng.integers(columns, size=rows).tolist()
     )
-    start = None if wishes.stay is None else (lambda one: one.choice(earlier))
+    start = None if wishes.get("stay") is None else (lambda one: one.choice(earlier))
     try:
-        return posed(instance, wishes, start)[0]
+        return with_conditions(instance, wishes, start)[0]
     except IcdcError:
         return None
 
@@ -212,21 +212,21 @@ def test_restating_loses_nothing_adds_nothing_and_costs_the_same(kind: type) -> 
             continue
         wanted = {tuple(words["solution"]): words for words in all_of(asked)}
         made = restate(asked)
-        assert made.solved.conditions is None
+        assert made.conditions is None
         found = {}
-        for choice in choices(made.solved):
-            back = made.back(choice)
+        for choice in choices(made):
+            back = to_original(made, choice)
             assert violation(asked, back) is None
-            assert np.array_equal(made.forth(back), choice)
+            assert np.array_equal(from_original(made, back), choice)
             solution = tuple(asked.solution(back))
             assert solution not in found
             assert np.array_equal(asked.choice(list(solution)), back)
             found[solution] = back
-            feasible, total = judge(made.solved.problem, made.solved.batch(), choice[None])
+            feasible, total = judge(made.problem, made.batch(), choice[None])
             assert feasible[0]
             words = wanted[solution]
             assert total[0] == pytest.approx(words["objective"], abs=1e-9) == objective(asked, back)
-            assert total[0] <= highest_cost(made.solved)
+            assert total[0] <= highest_cost(made)
             assert cost(asked, back) == pytest.approx(words["cost"], abs=1e-9)
             if asked.conditions is not None and asked.conditions.stay is not None:
                 assert changes(asked, back) == words["changes"]
@@ -261,7 +261,7 @@ def test_answers_are_the_best_of_all(kind: type) -> None:
         assert answer.cost == pytest.approx(mine["cost"], abs=1e-9)
         if answer.changes is not None:
             assert answer.changes == mine["changes"]
-        assert isinstance(answer.objective, int) == restate(instance).solved.integral
+        assert isinstance(answer.objective, int) == restate(instance).integral
         again = verdict_on(instance, answer.choice)
         assert (again.feasible, again.objective) == (True, answer.objective)
         assert again.bound is None or again.bound <= best + 1e-9
@@ -284,7 +284,7 @@ def test_every_pair_of_wishes_goes_together(kind: type) -> None:
         assert asked is not None
         made = restate(asked)
         best = min((words["objective"] for words in all_of(asked)), default=None)
-        costs = [judge(made.solved.problem, made.solved.batch(), c[None])[1][0] for c in choices(made.solved)]
+        costs = [judge(made.problem, made.batch(), c[None])[1][0] for c in choices(made)]
         assert min(costs, default=None) == (best if best is None else pytest.approx(best))
 
 
@@ -292,17 +292,17 @@ def test_whole_numbers_stay_whole() -> None:
     rng = np.random.default_rng(0)
     tour, schedule = plain(Atsp, rng, 4), plain(Pmsp, rng, 4)
     machines = schedule.arrays["durations"].shape[1]
-    assert restate(posed(tour, Wishes(open=True, first=1))[0]).solved.integral
-    assert restate(posed(tour, Wishes(stay=2.0), lambda one: one.choice([0, 1, 2, 3]))[0]).solved.integral
-    assert not restate(posed(tour, Wishes(stay=0.5), lambda one: one.choice([0, 1, 2, 3]))[0]).solved.integral
-    assert restate(posed(schedule, Wishes(busy=[3] * machines))[0]).solved.integral
-    assert not restate(posed(schedule, Wishes(busy=[2.5] * machines))[0]).solved.integral
+    assert restate(with_conditions(tour, {"open": True, "first": 1})[0]).integral
+    assert restate(with_conditions(tour, {"stay": 2.0}, lambda one: one.choice([0, 1, 2, 3]))[0]).integral
+    assert not restate(with_conditions(tour, {"stay": 0.5}, lambda one: one.choice([0, 1, 2, 3]))[0]).integral
+    assert restate(with_conditions(schedule, {"busy": [3] * machines})[0]).integral
+    assert not restate(with_conditions(schedule, {"busy": [2.5] * machines})[0]).integral
 
 
 def test_a_fixed_step_forbids_all_others_of_its_two_cities() -> None:
     """One of the two would do; both tell solvers and bounds more."""
-    asked, _ = posed(plain(Atsp, np.random.default_rng(0), 4), Wishes(fixed={0: 2}))
-    forbidden = restate(asked).solved.forbidden
+    asked, _ = with_conditions(plain(Atsp, np.random.default_rng(0), 4), {"fixed": {0: 2}})
+    forbidden = restate(asked).forbidden
     assert forbidden is not None
     assert np.argwhere(forbidden).tolist() == [[0, 1], [0, 3], [1, 2], [3, 2]]
 
@@ -310,10 +310,10 @@ def test_a_fixed_step_forbids_all_others_of_its_two_cities() -> None:
 def test_nothing_is_restated_where_nothing_is_asked() -> None:
     instance = plain(Pmsp, np.random.default_rng(0), 3)
     made = restate(instance)
-    assert made.solved is made.asked is instance
+    assert made is instance
     choice = np.array([0, 0, 0])
-    assert made.back(choice) is choice
-    assert made.forth(choice) is choice
+    assert to_original(made, choice) is choice
+    assert from_original(made, choice) is choice
     assert in_words(instance) is None
     assert changes(instance, choice) is None
 
@@ -323,11 +323,11 @@ def test_a_step_back_into_a_path_may_be_forbidden() -> None:
     matrix = np.array([[0, 1, 5], [9, 0, 1], [9, 9, 0]])
     forbidden = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]], dtype=bool)
     instance = Instance("x", Atsp(), {"distances": matrix}, forbidden=forbidden)
-    for wishes in (Wishes(open=True), Wishes(open=True, first=0), Wishes(open=True, last=2)):
-        asked, _ = posed(instance, wishes)
+    for wishes in ({"open": True}, {"open": True, "first": 0}, {"open": True, "last": 2}):
+        asked, _ = with_conditions(instance, wishes)
         (answer,) = [answer for _, answer in solve_instances([asked], make_solver("icdc"))]
         assert (answer.solution, answer.objective, answer.optimal) == ([0, 1, 2], 2, True)
-    asked, _ = posed(instance, Wishes(open=True, first=2))
+    asked, _ = with_conditions(instance, {"open": True, "first": 2})
     (answer,) = [answer for _, answer in solve_instances([asked], make_solver("icdc"))]
     assert not answer.feasible
     assert (answer.as_dict()["solution"], answer.as_dict()["reason"]) == (None, answer.reason)
@@ -367,7 +367,7 @@ def test_reasons_are_said_in_the_words_of_what_was_asked() -> None:
     forbidden = np.zeros((4, 4), dtype=bool)
     forbidden[[1, 2, 3], 0] = True  # nothing may come before job 0, and it may not be first
     instance = Instance("x", Setups(), setups, rows=("a", "b", "c"), columns=("a", "b", "c"), forbidden=forbidden)
-    assert why_restated_is_impossible(restate(instance)) == "job 'a' cannot be reached from any other"
+    assert why_impossible(restate(instance)) == "job 'a' cannot be reached from any other"
 
 
 def test_words() -> None:
@@ -390,13 +390,13 @@ def test_words() -> None:
 
 def test_pictures_show_what_was_asked() -> None:
     """A path does not return, busy machines are hatched, and a bound on weighed changes is none on the makespan."""
-    tour, _ = posed(plain(Atsp, np.random.default_rng(0), 4), Wishes(open=True))
+    tour, _ = with_conditions(plain(Atsp, np.random.default_rng(0), 4), {"open": True})
     left, right, *_ = tour.problem.draw_solution(tour, tour.choice([2, 0, 1, 3])).axes
     assert len(left.patches) == 3
     assert left.get_title().startswith("path through 4 cities")
     assert len(right.collections[0].get_paths()) == 3
     schedule = Instance("x", Pmsp(), {"durations": np.array([[4, 9], [2, 3]])})
-    asked, _ = posed(schedule, Wishes(busy=[0, 5], stay=3), lambda one: one.choice([0, 0]))
+    asked, _ = with_conditions(schedule, {"busy": [0, 5], "stay": 3}, lambda one: one.choice([0, 0]))
     (ax,) = asked.problem.draw_solution(asked, np.array([0, 1]), 11.0).axes
     assert ax.get_title() == "makespan 8"
     assert [bar.get_width() for bar in ax.patches if bar.get_hatch()] == [5]

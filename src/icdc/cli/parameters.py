@@ -20,7 +20,6 @@ from ..options import OPTIONS, SHELL, Group, Option, check_all, mention, options
 if TYPE_CHECKING:
     from ..io import ReadOptions
     from ..problems.base import Problem
-    from ..problems.conditions import Wishes
 
 Given = dict[str, Any]
 """Values of options of the table, by name."""
@@ -87,10 +86,9 @@ def files_of(given: Given) -> list[str]:
     return [value for name, value in given.items() if OPTIONS[name].file and value is not None]
 
 
-def wanted_conditions(given: Given) -> "Wishes":
-    """Return what solutions have to keep to, by files too."""
+def wanted_conditions(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what solutions have to keep to, read from files too, and what each option is called in sentences."""
     from ..io.solutions import read_busy, read_pairs
-    from ..problems.conditions import Wishes
 
     wanted = {name: given[name] for name in ("fixed", "busy", "open", "first", "last", "stay")}
     names = {name: mention(name, wanted[name] if OPTIONS[name].file else None) for name in wanted}
@@ -98,7 +96,7 @@ def wanted_conditions(given: Given) -> "Wishes":
         wanted["fixed"] = read_pairs(wanted["fixed"])
     if wanted["busy"] is not None:
         wanted["busy"] = read_busy(wanted["busy"], given["decimal"])
-    return Wishes(**wanted, words=names)
+    return wanted, names
 
 
 def check_files(paths: list[str]) -> None:

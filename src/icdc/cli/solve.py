@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from ..plots import Recorder
     from ..problems.base import Problem
-    from ..problems.conditions import Wishes
     from ..problems.instance import Instance
     from ..solving import Answer, Solver
 
@@ -86,15 +85,15 @@ def solve(
     chosen = _make(spec, recorder, model=model, **solver_options(given))
     reading = read_options(given)
     instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), reading)]
-    wanted = wanted_conditions(given)
-    _check_animation(plot, recorder, instances, bool(wanted))
+    wanted, words = wanted_conditions(given)
     _check_tours(out, instances)
-    asked_for, starts = _posed(instances, wanted, given["start"])
+    instances, starts = _with_conditions(instances, wanted, words, given["start"])
+    _check_animation(plot, recorder, instances)
     file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
     watch = Watch(total=count, explain=Asked(spec != OPTIONS["solver"].default, model) if explain else None)
     answers = solve_instances(
-        asked_for,
+        instances,
         chosen,
         samples=given["samples"],
         seed=given["seed"],
@@ -159,13 +158,14 @@ def _problem_of(model: str | None) -> "Problem | None":
     return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
 
 
-def _posed(
-    instances: "list[Instance]", wanted: "Wishes", source: str | None
+def _with_conditions(
+    instances: "list[Instance]", wanted: dict[str, Any], words: dict[str, str], source: str | None
 ) -> "tuple[list[Instance], list[NDArray[np.int64] | None] | None]":
     """Return the instances with what is asked of them, and the solution that --start has for each."""
-    from ..problems.conditions import posed
+    from ..problems.conditions import with_conditions
 
-    found = [posed(one, wanted, None if source is None else partial(_read_start, source)) for one in instances]
+    begin = None if source is None else partial(_read_start, source)
+    found = [with_conditions(one, wanted, begin, words) for one in instances]
     return [instance for instance, _ in found], None if source is None else [start for _, start in found]
 
 
@@ -182,15 +182,13 @@ def _read_start(source: str, instance: "Instance") -> "NDArray[np.int64]":
     return choice
 
 
-def _check_animation(
-    plot: Path | None, recorder: "Recorder | None", instances: "list[Instance]", conditions: bool
-) -> None:
+def _check_animation(plot: Path | None, recorder: "Recorder | None", instances: "list[Instance]") -> None:
     """Refuse to animate what is not the denoising of one plain instance."""
     if recorder is None:
         return
     if len(instances) != 1:
         raise UsageError(f"--plot {plot}: an animation shows one instance, not {len(instances)}")
-    if conditions:
+    if instances[0].conditions is not None:
         options = "--fix, --stay, --open, --first, --last and --busy"
         raise UsageError(f"--plot {plot}: an animation shows a plain instance; leave out {options}")
     if instances[0].problem.restated:

@@ -33,7 +33,7 @@ def verify(
     check_files([instance, solution, *files_of(given)])
 
     from ..io import read_instances, read_solution
-    from ..problems.conditions import changes, cost, posed, violation
+    from ..problems.conditions import changes, cost, violation, with_conditions
     from ..problems.forbidden import forbidden_pair
     from ..solving.answer import verdict_text
     from ..solving.verify import verdict_on
@@ -46,9 +46,9 @@ def verify(
     index = index or 0
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")
-    chosen, _ = posed(
-        instances[index], wanted_conditions(given), None if start is None else partial(read_solution, start)
-    )
+    wanted, words = wanted_conditions(given)
+    begin = None if start is None else partial(read_solution, start)
+    chosen, _ = with_conditions(instances[index], wanted, begin, words)
     choice = read_solution(solution, chosen)
     verdict = verdict_on(chosen, choice)
     if as_json:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, visible
+from ..errors import InputError
 from ..search.run import Budget, Incumbent
 from ..search.tour_branching import branch
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
@@ -109,7 +109,10 @@ def forbidden_pair(instance: Instance, choice: NDArray[np.int64]) -> tuple[int, 
 
 
 def why_impossible(instance: Instance) -> str | None:
-    """Say why the forbidden pairs of an instance leave no solution, where a simple reason can be found; else None."""
+    """Say why the forbidden pairs of an instance leave no solution, where a simple reason can be found; else None.
+
+    That of a restated instance is said in the words of its original.
+    """
     if instance.forbidden is None:
         return None
     problem = instance.problem
@@ -117,14 +120,36 @@ def why_impossible(instance: Instance) -> str | None:
     tour = problem.structure == "tour"
     if tour:
         np.fill_diagonal(permitted, False)
-    for row in np.flatnonzero(~permitted.any(1)):
-        what = instance.row_text(int(row))
-        return f"{what} has no permitted {problem.column_words[0]}" + (" to go to" if tour else "")
+    for row in np.flatnonzero(~permitted.any(1)).tolist():
+        if _is_idle(instance, row):
+            return f"no {_words(instance)[0]} may be the first"
+        what = f"{_words(instance)[0]} to go to" if tour else problem.column_words[0]
+        return f"{_text(instance, row)} has no permitted {what}"
     if not tour:
         return None
-    for column in np.flatnonzero(~permitted.any(0)):
-        return f"{instance.column_text(int(column))} cannot be reached from any other"
+    for column in np.flatnonzero(~permitted.any(0)).tolist():
+        if _is_idle(instance, column):
+            return f"no {_words(instance)[0]} may be the last"
+        return f"{_text(instance, column)} cannot be reached from any other"
     return _no_matching(instance, permitted) or _no_way(instance, permitted)
+
+
+def _words(instance: Instance) -> tuple[str, str]:
+    """Return what one row, and several, are called."""
+    return (instance.original or instance).problem.row_words
+
+
+def _is_idle(instance: Instance, item: int) -> bool:
+    """Tell whether a row stands for the time before and after a sequence."""
+    original = instance.original
+    return original is not None and original.problem.named(original.size)[0] <= item < original.shape[0]
+
+
+def _text(instance: Instance, item: int) -> str:
+    """Name a row in a sentence."""
+    if _is_idle(instance, item):
+        return "the beginning"
+    return instance.row_text(item).replace(instance.problem.row_words[0], _words(instance)[0], 1)
 
 
 def why_nothing_was_found(instance: Instance) -> str:
@@ -158,10 +183,9 @@ def _no_matching(instance: Instance, permitted: NDArray[np.bool_]) -> str | None
                 if row not in rows:
                     rows.add(row)
                     waiting.append(row)
-    words = instance.problem.row_words
-    names = ", ".join(visible(label) for label in instance.row_labels(sorted(rows)[:5]))
+    names = ", ".join(instance.row_labels(sorted(rows)[:5]))
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    return f"the {words[1]} {names}{more} have only {len(columns)} permitted successors together"
+    return f"the {_words(instance)[1]} {names}{more} have only {len(columns)} permitted successors together"
 
 
 def _no_way(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
@@ -174,7 +198,8 @@ def _no_way(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
         if len(reached) < len(permitted):
             other = int(np.setdiff1d(np.arange(len(permitted)), reached)[0])
             first, last = (other, 0) if backwards else (0, other)
-            return f"there is no permitted way from {instance.row_text(first)} to {instance.row_text(last)}"
+            last_text = "the end" if _is_idle(instance, last) else _text(instance, last)
+            return f"there is no permitted way from {_text(instance, first)} to {last_text}"
     return None
 
 

@@ -107,7 +107,8 @@ class Instance:
     forbidden : (rows, columns) bool, the pairs that no solution may use; None where all are permitted. Entries of
         the arrays at such pairs are stand-ins that cost more than any permitted solution (`problems.forbidden`).
     understood : one line that says how the input was read.
-    conditions : what is asked of a solution beyond the matrix; None where nothing is.
+    conditions : what a solution must keep to beyond the matrix; None where there is nothing.
+    original : the instance that this one is solved in place of (`problems.restating`); None for one from outside.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Instance:
     forbidden: NDArray[np.bool_] | None = None
     understood: str | None = None
     conditions: Conditions | None = None
+    original: Instance | None = None
 
     def __eq__(self, other: object) -> bool:
         """Tell whether two instances are of one problem and hold the same numbers under the same names."""

@@ -19,7 +19,7 @@ from ..io import ReadOptions, instances_of
 from ..models.catalogue import available
 from ..problems import SHIPPED, get_problem
 from ..problems.base import Problem
-from ..problems.conditions import Wishes, posed
+from ..problems.conditions import CONDITIONS, with_conditions
 from ..problems.instance import Instance
 from ..solving.registry import SOLVERS, options_of
 from .limits import Settings
@@ -38,12 +38,9 @@ KINDS = {
 }
 """Kinds of content that are read, each with the ending such a file has."""
 
-WISHES = ("fixed", "stay", "open", "first", "last", "busy")
-"""What a request may ask of the solution."""
-
 WORDS = (
     *("problem", "name", "solver", "model", "samples", "steps", "refine", "time_limit", "seed", "start", "trace"),
-    *WISHES,
+    *CONDITIONS,
     *READING,
 )
 """What a request may say beside its instance: the words of `icdc.solve`, and how the content is to be read."""
@@ -132,9 +129,14 @@ def read_order(source: Source, settings: Settings) -> Order:
     named = problem_named(words.get("problem"))
     instance = one_instance(document, kind, words.get("name"), named, limits.cells, read_options(words))
     solution = words.get("start")
-    instance, start = posed(instance, _wishes(words), None if solution is None else partial(_start, solution))
+    instance, start = with_conditions(
+        instance,
+        _conditions(words),
+        None if solution is None else partial(_start, solution),
+        {word: f"'{word}'" for word in (*CONDITIONS, "start")},
+    )
     if trace and (instance.conditions is not None or instance.problem.restated):
-        raise UsageError("'trace' shows the steps of plain instances; leave it out, or " + ", ".join(WISHES))
+        raise UsageError("'trace' shows the steps of plain instances; leave it out, or " + ", ".join(CONDITIONS))
     return Order(instance, solver, options, samples, seed or 0, time_limit, start, trace)
 
 
@@ -230,9 +232,9 @@ def refuse_halves(source: Source) -> None:
         raise InputError(f"the request holds half of a character: {error.object[error.start]!a}") from None
 
 
-def _wishes(words: Mapping[str, Any]) -> Wishes:
+def _conditions(words: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a request asks of the solution; in a query, pairs and times are JSON."""
-    given: dict[str, Any] = {word: words.get(word) for word in WISHES}
+    given: dict[str, Any] = {word: words.get(word) for word in CONDITIONS}
     for word in ("fixed", "busy", "stay"):
         if isinstance(value := given[word], str):
             try:
@@ -240,7 +242,7 @@ def _wishes(words: Mapping[str, Any]) -> Wishes:
             except (ValueError, RecursionError):
                 raise UsageError(f"'{word}' must be JSON, got {value[:_LONGEST_NAME]!r}") from None
     given["open"] = bool(flag(words, "open"))
-    return Wishes(**given)
+    return given
 
 
 def _start(solution: Any, instance: Instance) -> NDArray[np.int64]:

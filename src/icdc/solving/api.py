@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ..io.raw import DEFAULTS, ReadOptions
 from ..options import OPTIONS, check, check_all, check_kind, mention
 from ..problems import get_problem, problem_of_file
 from ..problems.base import Problem
-from ..problems.conditions import Item, Wishes, posed
+from ..problems.conditions import Item, with_conditions
 from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance, Number
 from .answer import Answer
@@ -88,9 +88,9 @@ def solve(
     options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
     starts = None if start is None else [start]
-    wishes = Wishes(fixed, busy, open, first, last, stay)
+    conditions = {"fixed": fixed, "busy": busy, "open": open, "first": first, "last": last, "stay": stay}
     answers = _solve(
-        [instance], problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden,
+        [instance], problem, model, solver, samples, seed, time_limit, starts, conditions, callback, options, forbidden,
         reading,
     )  # fmt: skip
     if len(answers) != 1:
@@ -129,10 +129,10 @@ def solve_many(
     every instance. A path, alone or among the
     instances, stands for all instances of its file.
     """
-    wishes = Wishes(fixed, busy, open, first, last, stay)
+    conditions = {"fixed": fixed, "busy": busy, "open": open, "first": first, "last": last, "stay": stay}
     return _solve(
         [instances] if isinstance(instances, str | Path) else instances,
-        problem, model, solver, samples, seed, time_limit, starts, wishes, callback, options, forbidden, reading,
+        problem, model, solver, samples, seed, time_limit, starts, conditions, callback, options, forbidden, reading,
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def _solve(
     seed: int,
     time_limit: float | None,
     starts: Sequence[Sequence[int]] | None,
-    wishes: Wishes,
+    conditions: dict[str, Any],
     callback: SolveCallback | None,
     options: Mapping[str, Any],
     forbidden: Literal["nan"] | None,
@@ -167,11 +167,13 @@ def _solve(
     ]
     if starts is not None and len(starts) != len(found):
         raise UsageError(f"there are {len(starts)} starts for {len(found)} instances")
+    if isinstance(conditions["fixed"], Iterator):  # read for every instance
+        conditions["fixed"] = list(conditions["fixed"])
     wanted: list[Instance] = []
     begins: list[NDArray[np.int64] | None] = []
     for place, one in enumerate(found):
         given = None if starts is None else starts[place]
-        meant, begin = posed(one, wishes, None if given is None else partial(_start_of, given))
+        meant, begin = with_conditions(one, conditions, None if given is None else partial(_start_of, given))
         wanted.append(meant)
         begins.append(begin)
     observer = _Caller(callback)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..problems.base import Arrays, Problem
 from ..problems.instance import Instance
-from ..problems.restating import Restated
+from ..problems.restating import to_original
 from .request import Improvement
 from .solver import Solver
 
@@ -39,16 +39,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Job:
-    """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from.
-
-    restated : how the instances were asked, where they may be solved as others; None where they are what was asked.
-    """
+    """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from."""
 
     places: list[int]
     instances: list[Instance]
     plan: Plan
     start: NDArray[np.int64] | None = None
-    restated: list[Restated] | None = None
 
     @property
     def problem(self) -> Problem:
@@ -58,7 +54,7 @@ class Job:
     @property
     def meant(self) -> list[Instance]:
         """The instances as they were asked."""
-        return self.instances if self.restated is None else [made.asked for made in self.restated]
+        return [instance.original or instance for instance in self.instances]
 
     @property
     def arrays(self) -> Arrays:
@@ -71,12 +67,9 @@ def stacked(instances: Sequence[Instance]) -> Arrays:
     return {name: np.stack([one.arrays[name] for one in instances]) for name in instances[0].arrays}
 
 
-def alike(
-    instances: Sequence[Instance], asked: Sequence[Instance] | None = None, begun: Sequence[bool] | None = None
-) -> list[list[int]]:
+def alike(instances: Sequence[Instance], begun: Sequence[bool] | None = None) -> list[list[int]]:
     """Group the places of instances that can be stacked; integers and reals stay apart, so that integers stay exact.
 
-    asked : what they stand for, of which the sizes are not mixed, either.
     begun : whether each has a solution to begin from; those with and without are not mixed.
     """
     found: dict[Any, list[int]] = {}
@@ -84,9 +77,10 @@ def alike(
         kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
         # problems of one class are alike unless they hold something of their own
         problem = instance.problem
-        mine = None if asked is None else (type(asked[place].problem), asked[place].shape[0])
+        original = instance.original or instance  # sizes of these are not mixed, either
         started = begun is not None and begun[place]
-        key = (id(problem) if vars(problem) else type(problem), kinds, mine, started)
+        kind = id(problem) if vars(problem) else type(problem)
+        key = (kind, kinds, type(original.problem), original.shape[0], started)
         found.setdefault(key, []).append(place)
     return list(found.values())
 
@@ -99,18 +93,15 @@ def plan_jobs(
     starts: Sequence[NDArray[np.int64] | None] | None,
     observer: Observer,
     remote_device: str | None = None,
-    restated: Sequence[Restated] | None = None,
 ) -> list[Job]:
     """Cut instances into jobs, always the same way for the same instances, and say what is new to the solver.
 
     starts : solutions by place in the input, None where there is none.
     remote_device : the kind of device on which other machines will do the jobs, if they do.
-    restated : how the instances were asked, where they may stand for others.
     """
     jobs = []
-    asked = None if restated is None else [made.asked for made in restated]
     begins = [None] * len(instances) if starts is None else starts
-    for places in alike(instances, asked, [one is not None for one in begins]):
+    for places in alike(instances, [one is not None for one in begins]):
         group = [instances[place] for place in places]
         problem, arrays = group[0].problem, stacked(group)
         size = problem.size(arrays)
@@ -122,8 +113,7 @@ def plan_jobs(
             part = slice(begin, begin + together)
             given = [one for place in places[part] if (one := begins[place]) is not None]
             start = np.stack(given) if given else None
-            made = None if restated is None else [restated[place] for place in places[part]]
-            jobs.append(Job(places[part], group[part], plan, start, restated=made))
+            jobs.append(Job(places[part], group[part], plan, start))
     return jobs
 
 
@@ -141,12 +131,11 @@ def part_of(job: Job, places: Sequence[int]) -> Job:
     """Return the part of a job at some of its places."""
     kept = [number for number, place in enumerate(job.places) if place in set(places)]
     start = None if job.start is None else job.start[kept]
-    restated = None if job.restated is None else [job.restated[number] for number in kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start, restated)
+    return Job(list(places), [job.instances[number] for number in kept], job.plan, start)
 
 
-def back(restated: Sequence[Restated] | None, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+def to_originals(instances: Sequence[Instance], choice: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return choices (count, rows) of the instances of a job as those of the instances that were asked."""
-    if restated is None or all(made.solved is made.asked for made in restated):
+    if all(instance.original is None for instance in instances):
         return choice
-    return np.stack([made.back(row) for made, row in zip(restated, choice, strict=True)])
+    return np.stack([to_original(instance, row) for instance, row in zip(instances, choice, strict=True)])

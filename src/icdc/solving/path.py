@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ..problems.conditions import in_words, objective, violation
 from ..problems.forbidden import highest_cost, why_impossible
 from ..problems.instance import Instance
-from ..problems.restating import Restated, restate, why_restated_is_impossible
+from ..problems.restating import from_original, restate, to_original
 from .answer import Answer
-from .jobs import Job, Observer, back, part_of, plan_jobs
+from .jobs import Job, Observer, part_of, plan_jobs, to_originals
 from .request import Improvement, SolveCallback
 from .results import Results, at_once
 from .solver import Solver
@@ -60,24 +60,23 @@ def solve_instances(
         those that the file had before are not made again.
     """
     observer = observer or Observer()
-    restated = [restate(instance) for instance in instances]
+    solved = [restate(instance) for instance in instances]
     if starts is not None:
-        starts = [None if one is None else made.forth(one) for made, one in zip(restated, starts, strict=True)]
+        starts = [None if one is None else from_original(made, one) for made, one in zip(solved, starts, strict=True)]
     jobs = plan_jobs(
-        [made.solved for made in restated],
+        solved,
         solver,
         samples,
         seed,
         starts,
         observer,
         None if cluster is None else cluster.device_of(solver),
-        restated,
     )
 
     def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
         done = do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
         for answers in done:
-            yield {place: _as_asked(answer, restated[place]) for place, answer in answers.items()}
+            yield {place: _as_asked(answer, solved[place]) for place, answer in answers.items()}
 
     if file is None:
         yield from in_order(answers_of(jobs))
@@ -93,22 +92,22 @@ def solve_instances(
         yield from new.items()
 
 
-def _as_asked(answer: Answer, restated: Restated) -> Answer:
+def _as_asked(answer: Answer, solved: Instance) -> Answer:
     """Return the answer of a restated instance as one of the instance that was asked, its objective computed afresh."""
-    if restated.solved is restated.asked:
+    instance, bound = solved.original, answer.bound
+    if instance is None:
         return answer
-    instance, bound = restated.asked, answer.bound
-    choice = restated.back(answer.choice)
+    choice = to_original(solved, answer.choice)
     if answer.feasible and (wrong := violation(instance, choice)) is not None:
         raise AssertionError(f"{instance.name}: what was solved is not what was asked: {wrong}")
     if not answer.feasible:
         words = in_words(instance)
         found = "every solution that was found uses a forbidden pair"
         found += "" if words is None else f" or does not keep to what is asked ({words})"
-        cause = why_restated_is_impossible(restated) or (None if restated.solved.forbidden is None else found)
+        cause = why_impossible(solved) or (None if solved.forbidden is None else found)
         return replace(answer, instance=instance, choice=choice, cause=cause)
     value = objective(instance, choice)
-    value = value if restated.solved.integral else float(value)
+    value = value if solved.integral else float(value)
     # costs of reals may differ in their last digits where they are added up in another order
     verdict = Verdict(True, value, value if answer.optimal else bound)
     return replace(answer, instance=instance, choice=choice, verdict=verdict)
@@ -204,7 +203,7 @@ def _with_places(job: Job, callback: SolveCallback) -> SolveCallback:
     """Return a callback that hears, too, where in the input the instances of a job are, and of choices as asked."""
 
     def told(improvement: Improvement) -> bool | None:
-        choice = back(job.restated, improvement.choice)
+        choice = to_originals(job.instances, improvement.choice)
         return callback(replace(improvement, places=tuple(job.places), choice=choice))
 
     return told

@@ -89,11 +89,10 @@ def verdict_on(instance: Instance, choice: NDArray[np.int64], bound: float | Non
     if choice.shape != instance.shape[:1]:
         return Verdict(False, None, None)
     known = None if bound is None else np.array([bound])
-    restated = restate(instance)
-    if restated.solved is instance:
+    solved = restate(instance)
+    if solved is instance:
         (verdict,) = verify(instance.problem, instance.batch(), choice[None], known)
         return permitted(verdict, instance, choice)
-    solved = restated.solved
     low = lower_bounds(solved.problem, solved.batch())
     feasible = violation(instance, choice) is None
     # what it costs by the asked instance is the last word, and does not depend on how it was restated
