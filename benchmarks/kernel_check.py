@@ -1,12 +1,13 @@
-"""Check every operation's Triton kernels against plain operations on a GPU, and time both.
+"""Check every operation's Triton kernels against torch operations on a GPU, and time both.
 
-    PYTHONPATH=src python benchmarks/kernel_check.py [--only descent] [--without-times] [--tune]
+    PYTHONPATH=src python benchmarks/kernel_check.py [--without-times] [--tune]
 
-Operations of the network run in bfloat16, under autocast as in training; the truth is the plain implementation in
-float64, and an error is ‖value − truth‖ / ‖truth‖, the largest of all outputs, or of all gradients. Random numbers and
-totals must be equal, and solutions too, except where the rounding of a logarithm decides. Times are medians in
-milliseconds of what a caller waits for. Exits with 1 where a limit is broken, or where an operation did not use a
-kernel at all; with 2 where there is no GPU for the network's kernels.
+Operations of the network run in bfloat16, under autocast as in training; the truth are torch operations in float64,
+and an error is ‖value − truth‖ / ‖truth‖, the largest of all outputs, or of all gradients. Random numbers and totals
+must be equal, and solutions too, except where the rounding of a logarithm decides. Local search and merging, which no
+torch operations do, are timed alone: `tests/kernels` checks them. Times are medians in milliseconds of what a caller
+waits for. Exits with 1 where a limit is broken, or where an operation did not use a kernel at all; with 2 where there
+is no GPU for the network's kernels.
 """
 
 import argparse
@@ -15,16 +16,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from descent_check import check_descent
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import NormedMLP, choosing
+from icdc.kernels import NormedMLP, dispatch
 
-WIDTH, EDGE, HEADS, CHANNELS = 128, 64, 8, 5
+WIDTH, EDGE, HEADS = 128, 64, 8
 CHECKED, TIMED = [(64, 20, 20), (33, 7, 11)], [(512, 20, 20), (512, 20, 4)]
 LAUNCHES = {
     "FORWARD": [(64, 4, 3, 1, 168), (64, 4, 3, 2, 168), (64, 4, 4, 1, 128), (128, 8, 2, 1, 128)],
@@ -76,15 +77,9 @@ def network_cases(device: torch.device, dtype: torch.dtype, n: int, rows: int, c
     norm = 1 + some(WIDTH, scale=0.3, wide=True), some(WIDTH, scale=0.3, wide=True)
     halves = some(n, rows, 2 * WIDTH), some(n, columns, 2 * WIDTH)
     mixer = mlp(EDGE, EDGE + HEADS, EDGE + 2 * HEADS, wide=True)
-    x = (torch.rand(3 * n, rows, columns, device=device) < 0.2).float()
-    first = some(n, rows, columns, CHANNELS, wide=True), some(EDGE, 1 + 2 * CHANNELS, wide=True), some(EDGE, wide=True)
     out = some(WIDTH, WIDTH + EDGE, scale=0.1), some(WIDTH, scale=0.3)
-    weight, bias = some(2 * WIDTH, WIDTH, scale=0.1), some(2 * WIDTH, scale=0.3)
+    weight = some(2 * WIDTH, WIDTH, scale=0.1)
     return [
-        Case("layer_norm of nodes", kernels.layer_norm, (nodes, *norm), 1e-2, 1e-2),
-        Case("layer_norm of edges", kernels.layer_norm, (edges, *mixer[:2]), 1e-2, 1e-2),
-        Case("linear", kernels.linear, (nodes, weight, bias), None, 1e-2),
-        Case("relu_means", kernels.relu_means, (edges,), 1e-2, 1e-2),
         Case("mix_edges", lambda e, s, *w: kernels.mix_edges(e, s, NormedMLP(*w)), (edges, scores, *mixer), 1e-2, 1e-2),
         Case(
             "edge_attention",
@@ -97,7 +92,6 @@ def network_cases(device: torch.device, dtype: torch.dtype, n: int, rows: int, c
             lambda h, g, m, o, b, *w: kernels.update_nodes(h, g, m, o, b, NormedMLP(*w)),
             (nodes, gathered, means, *out, *mlp(WIDTH, WIDTH, WIDTH, wide=False)), 1e-2,
         ),
-        Case("first_edges", kernels.first_edges, (x, *first, edges), 1.5e-2),
         Case(
             "read_edges",
             lambda e, s, *w: kernels.read_edges(e, s, NormedMLP(*w)),
@@ -190,17 +184,17 @@ def counted_launches() -> Iterator[list[str]]:
 
 
 def check(case: Case, shape: tuple[int, ...], backward: bool, limit: float) -> bool:
-    """Print a row with the errors of the kernels and of plain operations in the same precision."""
+    """Print a row with the errors of the kernels and of torch operations in the same precision."""
     with case.autocast(), counted_launches() as launched:
         found = values(case, case.inputs, backward)
         again = values(case, case.inputs, backward)
     with kernels.without_triton():
         with case.autocast():
             plain = values(case, case.inputs, backward)
-        # noise is drawn in float32 whatever is asked: where results are to be equal, plain operations are the truth
+        # noise is drawn in float32 whatever is asked: where results are to be equal, torch operations are the truth
         truth = plain if case.exact else values(case, doubled(case.inputs), backward)
     repeats = all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
-    error, used = distance(case, found, truth), bool(launched) or choosing.INTERPRETED
+    error, used = distance(case, found, truth), bool(launched) or dispatch.INTERPRETED
     fine = error <= limit and used and repeats
     verdict = "ok" if fine else "NO KERNEL" if not used else "DIFFERS FROM RUN TO RUN" if not repeats else "TOO LARGE"
     size, kind = "×".join(map(str, shape)), "backward" if backward else "forward"
@@ -232,9 +226,33 @@ def measure(case: Case, shape: tuple[int, ...], backward: bool) -> None:
     print(f"{case.name:24} {size:10} {kind:8} {mine:9.3f} {plain:9.3f} {plain / mine:8.1f}×")
 
 
+def time_searches(device: torch.device) -> None:
+    """Print what local search and merging take for 1,024 solutions of 64 instances."""
+    from triton.testing import do_bench
+
+    searches: list[tuple[str, Callable[[], Tensor]]] = []
+    for rows, columns in ((20, 4), (50, 10), (100, 20)):
+        times = torch.randint(1, 100, (64, rows, columns), device=device)
+        choice, others = (torch.randint(columns, (64, 16, *more, rows), device=device) for more in ((), (4,)))
+        searches += [
+            (f"improve_schedules {rows}×{columns}", partial(kernels.improve_schedules, times, choice, 10**6)),
+            (f"merge_schedules {rows}×{columns}", partial(kernels.merge_schedules, times, choice, others)),
+        ]
+    for size in (20, 50, 100):
+        distances = torch.randint(1, 10**6, (64, size, size), device=device)
+        tours, others = (torch.rand(64, 16, *more, size, device=device).argsort(-1) for more in ((), (4,)))
+        tours, others = (torch.zeros_like(x).scatter(-1, x, x.roll(-1, -1)) for x in (tours, others))
+        searches += [
+            (f"improve_tours {size}", partial(kernels.improve_tours, distances, tours, 10**6)),
+            (f"merge_tours {size}", partial(kernels.merge_tours, distances, tours, others)),
+        ]
+    for name, search in searches:
+        print(f"{name:35} {float(do_bench(search, warmup=10, rep=50, return_mode='median')):9.3f} ms")
+
+
 def tune(case: Case) -> None:
     """Time launches of the mixer's kernels."""
-    from icdc.kernels import triton_mixer
+    from icdc.kernels.edge_attention import triton_mixer
 
     for name, choices in LAUNCHES.items():
         before = getattr(triton_mixer, name)
@@ -268,21 +286,19 @@ def main() -> int:
     """Check, then time, then tune if asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without-times", action="store_true", help="check only")
-    parser.add_argument("--only", choices=["descent"], help="check local search and prices, and nothing else")
     parser.add_argument("--tune", action="store_true", help="time several launches of the mixer's kernels")
     options = parser.parse_args()
     device = torch.device("cuda", 0)
-    if not torch.cuda.is_available() or not choosing.network_kernels_run_on(device):
+    if not torch.cuda.is_available() or not dispatch.network_kernels_run_on(device):
         print("this needs triton and an NVIDIA GPU of compute capability 9 or 10 (Hopper, Blackwell)", file=sys.stderr)
         return 2
     begin = time.perf_counter()
     print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}")
-    fine = options.only == "descent" or check_all(device, torch.bfloat16, CHECKED)
-    fine &= check_descent(device, not options.without_times)
+    fine = check_all(device, torch.bfloat16, CHECKED)
     print(
         "all limits hold" if fine else "SOME LIMITS ARE BROKEN", f"({time.perf_counter() - begin:.0f} s)\n", flush=True
     )
-    for shape in [] if options.without_times or options.only else TIMED:
+    for shape in [] if options.without_times else TIMED:
         print(f"{'operation':24} {'N×R×C':10} {'pass':8} {'ms':>9} {'plain ms':>9}")
         for case in network_cases(device, torch.bfloat16, *shape) + sampling_cases(device, *shape):
             for backward, _ in case.passes():
@@ -291,8 +307,10 @@ def main() -> int:
                 except Exception as error:  # the others are still worth timing
                     print(f"{case.name:24} {type(error).__name__}: {str(error)[:200]}")
         print(f"({time.perf_counter() - begin:.0f} s)\n", flush=True)
+    if not options.without_times:
+        time_searches(device)
     if options.tune:
-        tune(network_cases(device, torch.bfloat16, *TIMED[0])[4])
+        tune(next(case for case in network_cases(device, torch.bfloat16, *TIMED[0]) if case.name == "mix_edges"))
     return 0 if fine else 1
 
 

@@ -207,11 +207,11 @@ def test_only_the_kernels_know_of_implementations() -> None:
 def test_triton_waits_until_it_is_needed() -> None:
     """Operations import their Triton kernels where they call them, never at the top of a module."""
     for path in FILES:
-        if part_of(path) == "kernels" and not path.stem.startswith("triton_"):
+        if part_of(path) == "kernels" and not path.stem.startswith("triton"):
             top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
             names = {alias.name for node in top for alias in node.names}
             modules = {getattr(node, "module", None) or "" for node in top}
-            known = {file.stem for file in path.parent.glob("triton_*.py")} | {"triton"}
+            known = {file.stem for file in path.parent.glob("triton*.py")} | {"triton"}
             assert not (names | modules) & known, path
 
 

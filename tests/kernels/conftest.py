@@ -2,13 +2,10 @@
 
 import pytest
 
-from icdc.kernels import choosing
-from tests.kernels.ways import needs_numba
+from icdc.kernels import dispatch
 
 
-@pytest.fixture(params=["plain", pytest.param("compiled", marks=needs_numba)])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each implementation that a CPU has."""
-    monkeypatch.setattr(choosing, "_only_plain", request.param == "plain")
-    monkeypatch.setattr(choosing, "INSTALLED", False)
-    return str(request.param)
+@pytest.fixture
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run what a CPU runs, in Triton's interpreter, too."""
+    monkeypatch.setattr(dispatch, "INSTALLED", False)

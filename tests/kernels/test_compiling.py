@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from icdc.kernels import choosing
+from icdc.kernels import dispatch
 
 triton = pytest.importorskip("triton")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION is unset:UserWarning"),  # from triton 3.9 on
-    pytest.mark.skipif(choosing.INTERPRETED, reason="Triton interprets kernels here, and compiles none"),
+    pytest.mark.skipif(dispatch.INTERPRETED, reason="Triton interprets kernels here, and compiles none"),
 ]
 
 TYPES = {
@@ -44,7 +44,7 @@ COUNTS = ["samples", "size", "count", "rows", "columns", "rounds"]
 @pytest.mark.parametrize("each", [12, 16])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_of_candidates_compile(name: str, each: int) -> None:
-    from icdc.kernels import triton_candidates
+    from icdc.kernels.edge_attention import triton_candidates
 
     kernel: Any = getattr(triton_candidates, name)
     constants = {key: value for key, value in {**SIZES, "EACH": each}.items() if key in kernel.arg_names}
@@ -57,9 +57,10 @@ def test_kernels_of_candidates_compile(name: str, each: int) -> None:
 def test_kernels_of_merging_and_of_local_search_compile(
     name: str, sizes: dict[str, int], warps: int, number: str
 ) -> None:
-    from icdc.kernels import triton_descent, triton_merging
+    from icdc.kernels.improve import triton as improving
+    from icdc.kernels.merge import triton as merging
 
-    kernel: Any = getattr(triton_merging if "merge" in name else triton_descent, name)
+    kernel: Any = getattr(merging if "merge" in name else improving, name)
     constants = {key: value for key, value in {**sizes, "REAL": number == "*fp64"}.items() if key in kernel.arg_names}
     types = dict.fromkeys(NUMBERS, number) | dict.fromkeys(COUNTS, "i32")
     types |= dict.fromkeys(("factor", "givens"), "*fp64")
@@ -70,9 +71,9 @@ def test_kernels_of_merging_and_of_local_search_compile(
 @pytest.mark.parametrize(("cities", "warps"), [(32, 1), (1024, 4), (4096, 16)])
 @pytest.mark.parametrize("name", ["_join_candidates", "_follow_candidates"])
 def test_kernels_of_tours_from_candidates_compile(name: str, cities: int, warps: int) -> None:
-    from icdc.kernels import triton_joining
+    from icdc.kernels.decode import triton as decoding
 
-    kernel: Any = getattr(triton_joining, name)
+    kernel: Any = getattr(decoding, name)
     constants = {key: value for key, value in {"CITIES": cities, "EACH": 32}.items() if key in kernel.arg_names}
     types = dict.fromkeys(("scores", "excesses", "floors"), "*fp32") | dict.fromkeys(("firsts", "found"), "*i64")
     types |= dict.fromkeys(("indices", "rows", "columns"), "*i32") | dict.fromkeys(("samples", "size"), "i32")

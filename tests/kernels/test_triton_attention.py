@@ -1,4 +1,4 @@
-"""The kernels of the means, of a whole layer and of the denoiser's ends against plain operations and gradients."""
+"""The kernels of the means, of a whole layer and of the denoiser's end against torch operations and gradients."""
 
 import copy
 
@@ -12,7 +12,7 @@ from icdc.networks.denoiser import EdgeDenoiser
 from icdc.networks.edge import EdgeLayer
 from icdc.networks.encoder import Encoding
 from icdc.networks.network import NetworkConfig
-from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error, shaken
+from tests.kernels.support import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error, shaken
 
 pytestmark = NEEDS_KERNELS
 # the interpreter computes in float32; on a GPU everything between kernels is rounded to 8 bits
@@ -42,36 +42,19 @@ def run(layer: torch.nn.Module, given: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_means_and_their_gradient(shape: tuple[int, ...]) -> None:
-    edges = torch.randn(shape, device=DEVICE).to(DTYPE).requires_grad_()
-    rows, columns = kernels.relu_means(edges)
-    wide = edges.detach().double().requires_grad_()
-    true_rows, true_columns = F.relu(wide).mean(2), F.relu(wide).mean(1)
-    to_rows, to_columns = torch.randn_like(true_rows), torch.randn_like(true_columns)
-    (rows.double() * to_rows + 0.0).sum().add((columns.double() * to_columns).sum()).backward()
-    (true_rows * to_rows).sum().add((true_columns * to_columns).sum()).backward()
-    assert edges.grad is not None
-    assert wide.grad is not None
-    for value, truth in ((rows, true_rows), (columns, true_columns), (edges.grad, wide.grad)):
+def test_means(shape: tuple[int, ...]) -> None:
+    from icdc.kernels.edge_attention.triton import means
+
+    edges = torch.randn(shape, device=DEVICE).to(DTYPE)
+    rows, columns = means(edges)
+    wide = edges.double()
+    for value, truth in ((rows, F.relu(wide).mean(2)), (columns, F.relu(wide).mean(1))):
         assert relative_error(value, truth) < MEANS_TOLERANCE
-
-
-def test_strided_edges_and_no_edges() -> None:
-    from icdc.kernels.triton_attention import add_means_gradient
-
-    edges = torch.randn(2, 6, 5, 32, device=DEVICE).to(DTYPE).transpose(1, 2).requires_grad_()
-    rows, columns = kernels.relu_means(edges)
-    plain = kernels.relu_means(edges.detach().contiguous())
-    assert torch.equal(rows, plain[0])
-    assert torch.equal(columns, plain[1])
-    (strided,) = torch.autograd.grad([rows, columns], edges, [rows.detach().mT.contiguous().mT, columns.detach()])
-    straight = add_means_gradient(edges.detach().contiguous(), *plain, torch.zeros_like(edges).contiguous())
-    assert torch.equal(strided, straight)
-    assert kernels.relu_means(edges[:0])[1].shape == (0, 6, 32)
+    assert means(edges[:0])[1].shape == (0, shape[2], shape[3])
 
 
 def test_gradient_joins_another() -> None:
-    from icdc.kernels.triton_attention import add_means_gradient, means
+    from icdc.kernels.edge_attention.triton import add_means_gradient, means
 
     edges = torch.randn(3, 7, 5, 32, device=DEVICE).to(DTYPE)
     rows, columns = means(edges)
@@ -126,7 +109,7 @@ def test_denoiser_of_several_samples(sizes: tuple[int, int, int], related: bool)
 
 
 def test_more_items_than_a_program_takes() -> None:
-    """Beyond 128 rows the mixer and the means are kernels of their own, each with its gradient."""
+    """Beyond 128 rows the mixer alone is a kernel, with its gradient."""
     layer, given = shaken(EdgeLayer(64, 4, 32)), inputs(1, 130, 3, 64, 32)
     results = []
     for module, tensors in ((layer, given), (copy.deepcopy(layer).double(), [x.double() for x in given])):

@@ -1,4 +1,4 @@
-"""The kernels of attention over candidates against plain operations, their gradients included."""
+"""The kernels of attention over candidates against torch operations, their gradients included."""
 
 import contextlib
 import copy
@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
+from icdc.kernels import dispatch
 from icdc.networks.denoiser import EdgeDenoiser
 from icdc.networks.edge import EdgeLayer
 from icdc.networks.encoder import Encoding
 from icdc.networks.network import NetworkConfig
-from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, allowed, relative_error, shaken
+from tests.kernels.support import DEVICE, NEEDS_KERNELS, ON_GPU, allowed, relative_error, shaken
 
 pytestmark = NEEDS_KERNELS
 # the interpreter computes in float32; on a GPU everything between kernels is rounded to 8 bits
@@ -41,7 +42,7 @@ def run(layer: torch.nn.Module, given: list[Tensor], near: kernels.Neighbours) -
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_layer_with_gradients(sizes: tuple[int, ...]) -> None:
-    """New states and the gradients of all that goes in are those of plain operations in double precision."""
+    """New states and the gradients of all that goes in are those of torch operations in double precision."""
     layer, (given, near) = shaken(EdgeLayer(128, 8, 64)), drawn(sizes)
     wide = copy.deepcopy(layer).double()
     seeds = [torch.randn_like(x) for x in given[:3]]
@@ -88,7 +89,7 @@ def test_scores_alone(sizes: tuple[int, ...]) -> None:
 
 def test_kernels_do_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to as many edges of a row as a program holds, and only where they were sorted by columns."""
-    from icdc.kernels import attention, triton_candidates
+    from icdc.kernels.edge_attention import triton_candidates
 
     seen: list[int] = []
     real = triton_candidates.candidate_attention
@@ -97,7 +98,7 @@ def test_kernels_do_it(monkeypatch: pytest.MonkeyPatch) -> None:
     run(layer, given, near)
     assert len(seen) == 1
     run(layer, given, kernels.Neighbours(near.index, near.columns))
-    monkeypatch.setattr(attention, "_MOST_EDGES", 3)
+    monkeypatch.setattr(dispatch, "MOST_EDGES", 3)
     run(layer, given, near)
     assert len(seen) == 1
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from icdc import kernels
-from icdc.kernels import attention
+from icdc.kernels import dispatch
 from icdc.networks.denoiser import EdgeOutput
 from icdc.networks.edge import EdgeMixer
 from icdc.networks.layers import normed_mlp
-from tests.kernels.networks import DEVICE, NEEDS_KERNELS, ON_GPU, allowed, relative_error
+from tests.kernels.support import DEVICE, NEEDS_KERNELS, ON_GPU, allowed, relative_error
 
 pytestmark = NEEDS_KERNELS
 # the interpreter computes in float32; on a GPU the operands of every product are rounded to 8 bits
@@ -36,7 +36,7 @@ def run(mixer: EdgeMixer, edges: Tensor, scores: Tensor) -> tuple[Tensor, Tensor
 def exact(mixer: EdgeMixer, edges: Tensor, scores: Tensor) -> tuple[EdgeMixer, Tensor, Tensor]:
     """Return everything in float64, which has no kernels."""
     wide = copy.deepcopy(mixer).double(), edges.double(), scores.double()
-    assert not attention._edges_fit(wide[1], scores.shape[1])
+    assert not dispatch.edges_fit(wide[1], scores.shape[1])
     return wide
 
 
@@ -62,7 +62,7 @@ def gradients(mixer: EdgeMixer, edges: Tensor, scores: Tensor, seeds: tuple[Tens
 )
 def test_matches_its_definition(n: int, rows: int, columns: int, width: int, heads: int) -> None:
     mixer, edges, scores = make(n, rows, columns, width, heads)
-    assert attention._edges_fit(edges, heads)
+    assert dispatch.edges_fit(edges, heads)
     seeds = torch.randn_like(edges), torch.randn(n, 2 * heads, rows, columns, device=DEVICE).to(DTYPE)
     values = gradients(mixer, edges, scores, seeds)
     references = gradients(*exact(mixer, edges, scores), seeds)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import icdc
-from icdc.kernels import compiled_descent, compiled_joining, compiled_merging
+from icdc.kernels import decode, improve, merge
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
@@ -366,8 +366,8 @@ def test_all_that_a_chain_does_is_compiled_beside_it(problem: Problem, monkeypat
         monkeypatch.setattr(module, name, lambda *given: called.append(name) or real(*given))
 
     for name in ("follow_tours", "follow_candidates", "join_candidates"):
-        watch(compiled_joining, name)
-    for module, verb in ((compiled_merging, "merge"), (compiled_descent, "improve")):
+        watch(decode.numba, name)
+    for module, verb in ((merge.numba, "merge"), (improve.numba, "improve")):
         for what in ("tours", "schedules"):
             watch(module, f"{verb}_{what}")
     monkeypatch.setattr(chain, "in_background", lambda name, work: work())

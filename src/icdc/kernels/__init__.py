@@ -1,38 +1,10 @@
-"""Operations that choose their implementation themselves: Triton kernels, compiled loops, tiles that fit a CPU's cache,
-or plain torch.
+"""Operations that choose their implementation themselves, one a folder.
 
-An operation is a function that says what it computes and has its plain implementation beside it (`attention`,
-`candidate_edges`, `random`, `solutions`, `loads`, `schedule_descent`, `tour_descent`, `schedule_merging`,
-`tour_merging`, `prices`). Where a faster one fits the device, the dtype and the sizes, it is taken; `choosing` knows
-which devices have what, and modules named `triton_…` and `compiled_…` are imported only there. No caller ever has to
-ask.
+A folder's `__init__` says what its operations compute; beside it are the loops that numba compiles for a CPU (`numba`)
+and the kernels for a GPU (`triton…`), where there are some. Which of them runs is decided in `dispatch` alone.
 """
 
-from .attention import (
-    NormedMLP,
-    attend,
-    edge_attention,
-    first_edges,
-    gelu,
-    head_scores,
-    layer_norm,
-    linear,
-    mix_edges,
-    project_nodes,
-    read_edges,
-    relu_means,
-    split_heads,
-    update_nodes,
-)
-from .candidate_edges import summarise_columns
-from .choosing import only_plain, without_triton, worth_compiling
-from .loads import load_prices, pick_by_loads
-from .neighbours import Neighbours, neighbours
-from .prices import SchedulePrices, TourPrices, schedule_prices, tour_prices
-from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, random_bits, root_key, uniform
-from .schedule_descent import improve_schedules
-from .schedule_merging import merge_schedules
-from .solutions import (
+from .decode import (
     BARRED,
     NEVER,
     barred,
@@ -41,14 +13,35 @@ from .solutions import (
     follow_tours,
     join_candidates,
     join_tours,
+    load_prices,
     noisy_scores,
+    pick_by_loads,
     pick_columns,
     picked,
     spread_over,
     spread_scores,
 )
-from .tour_descent import improve_tours
-from .tour_merging import merge_tours
+from .dispatch import without_triton, worth_compiling
+from .edge_attention import (
+    Neighbours,
+    NormedMLP,
+    attend,
+    edge_attention,
+    gelu,
+    head_scores,
+    layer_norm,
+    mix_edges,
+    neighbours,
+    project_nodes,
+    read_edges,
+    split_heads,
+    summarise_columns,
+    update_nodes,
+)
+from .improve import improve_schedules, improve_tours
+from .merge import merge_schedules, merge_tours
+from .prices import SchedulePrices, TourPrices, schedule_prices, tour_prices
+from .random import GumbelNoise, Noise, child_keys, fold, gumbel, integers, random_bits, root_key, uniform
 
 __all__ = [
     "BARRED",
@@ -64,7 +57,6 @@ __all__ = [
     "child_keys",
     "column_totals",
     "edge_attention",
-    "first_edges",
     "fold",
     "follow_candidates",
     "follow_tours",
@@ -77,21 +69,18 @@ __all__ = [
     "join_candidates",
     "join_tours",
     "layer_norm",
-    "linear",
     "load_prices",
     "merge_schedules",
     "merge_tours",
     "mix_edges",
     "neighbours",
     "noisy_scores",
-    "only_plain",
     "pick_by_loads",
     "pick_columns",
     "picked",
     "project_nodes",
     "random_bits",
     "read_edges",
-    "relu_means",
     "root_key",
     "schedule_prices",
     "split_heads",

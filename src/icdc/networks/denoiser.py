@@ -1,5 +1,6 @@
 """Denoisers: from an encoded instance, a noisy solution and its time to logits of the clean solution."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -7,7 +8,7 @@ from .. import kernels
 from .config import NetworkConfig
 from .edge import EdgeLayer
 from .encoder import Encoding
-from .layers import FeedForward, LayerNorm, Linear, TimeEmbedding, make_norm, normed_mlp
+from .layers import FeedForward, LayerNorm, TimeEmbedding, make_norm, normed_mlp
 
 
 class EdgeInput(nn.Module):
@@ -21,7 +22,17 @@ class EdgeInput(nn.Module):
     def forward(self, x: Tensor, relations: Tensor, base: Tensor | None = None) -> Tensor:
         """Return (N, R, C, width) for x (N, R, C), relations (B, R, C, k) and, to be added, `base` (B, R, C, width)."""
         weight = F.pad(self.linear.weight, (0, self.absent)) if self.absent else self.linear.weight
-        return kernels.first_edges(x, relations, weight, self.linear.bias, base)
+        batch, samples, x = len(relations), len(x) // len(relations), x[..., None]
+        # a linear map of ±1 is an embedding of two values, without the slow backward of a table look-up
+        parts = [2 * x - 1]
+        if weight.shape[1] > 1:
+            relations = relations.repeat_interleave(samples, 0)
+            parts += [relations, x * relations]
+        edges = F.linear(torch.cat(parts, -1), weight, self.linear.bias)
+        if base is None:
+            return edges
+        # the solutions of an instance share its base: no copy of it is made for each
+        return (base[:, None] + edges.view(batch, samples, *base.shape[1:])).flatten(0, 1)
 
 
 class EdgeOutput(nn.Module):
@@ -32,7 +43,7 @@ class EdgeOutput(nn.Module):
         self.heads = heads
         self.norm_rows, self.norm_columns = LayerNorm(width), LayerNorm(width)
         self.norm_edges = LayerNorm(edge_width)
-        self.query, self.key = Linear(width, width), Linear(width, width)
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
         self.mix = FeedForward(edge_width + heads, 2 * edge_width, 1)
 
     def forward(self, rows: Tensor, columns: Tensor, edges: Tensor, near: kernels.Neighbours | None = None) -> Tensor:
@@ -50,7 +61,7 @@ class EdgeDenoiser(nn.Module):
         width, edge_width = config.width, config.edge_width
         self.input = EdgeInput(channels, edge_width, config.relations_in_denoiser, config.products_in_denoiser)
         self.time = TimeEmbedding(width)
-        self.time_maps = nn.ModuleList(Linear(width, width) for _ in range(config.denoiser_layers))
+        self.time_maps = nn.ModuleList(nn.Linear(width, width) for _ in range(config.denoiser_layers))
         self.layers = nn.ModuleList(
             EdgeLayer(width, config.heads, edge_width, config.feed_forward) for _ in range(config.denoiser_layers)
         )

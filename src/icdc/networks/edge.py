@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from .. import kernels
-from .layers import FeedForward, LayerNorm, Linear, normed_mlp
+from .layers import FeedForward, LayerNorm, normed_mlp
 
 
 class EdgeMixer(nn.Module):
@@ -43,8 +43,8 @@ class EdgeLayer(nn.Module):
         self.query_value = nn.Linear(width, 2 * width, bias=False)
         self.key_value = nn.Linear(width, 2 * width, bias=False)
         self.mixer = EdgeMixer(edge_width, heads)
-        self.out_rows = Linear(width + edge_width, width)
-        self.out_columns = Linear(width + edge_width, width)
+        self.out_rows = nn.Linear(width + edge_width, width)
+        self.out_columns = nn.Linear(width + edge_width, width)
         self.norm_rows_2, self.norm_columns_2 = LayerNorm(width), LayerNorm(width)
         self.feed_rows = FeedForward(width, feed_forward * width)
         self.feed_columns = FeedForward(width, feed_forward * width)
@@ -83,7 +83,9 @@ def _project(nodes: Tensor, norm: LayerNorm, linear: nn.Linear, time: Tensor | N
     return kernels.project_nodes(nodes, norm.weight, norm.bias, linear.weight, time)
 
 
-def _update(nodes: Tensor, gathered: Tensor, means: Tensor, out: Linear, norm: LayerNorm, feed: FeedForward) -> Tensor:
+def _update(
+    nodes: Tensor, gathered: Tensor, means: Tensor, out: nn.Linear, norm: LayerNorm, feed: FeedForward
+) -> Tensor:
     """Return nodes (N, items, d) after what they gathered (N, items, d), the means of their edges, and feed-forward."""
     mlp = normed_mlp(norm, feed.up, feed.down)
     return kernels.update_nodes(nodes, gathered, means, out.weight, out.bias, mlp)

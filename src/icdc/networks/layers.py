@@ -55,20 +55,13 @@ def make_norm(kind: NormKind, width: int) -> nn.Module:
     return LayerNorm(width) if kind == "layer" else BatchNorm(width)
 
 
-class Linear(nn.Linear):
-    """A linear map with a bias, whose gradient has a kernel of its own."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return kernels.linear(x, self.weight, self.bias)
-
-
 class FeedForward(nn.Module):
     """Two linear maps with a GELU between them."""
 
     def __init__(self, width: int, hidden: int, out: int | None = None) -> None:
         super().__init__()
-        self.up = Linear(width, hidden)
-        self.down = Linear(hidden, width if out is None else out)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width if out is None else out)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down(kernels.gelu(self.up(x)))
