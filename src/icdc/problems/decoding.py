@@ -26,7 +26,7 @@ Order = Literal["rule", "confidence", "loads"]
 
 "rule" : the rule's own order.
 "confidence" : the row of the best-scored pair of all that are still allowed.
-"loads" : the longest row left, scores less the price of the load it would make (`kernels.loads`); for schedules only.
+"loads" : the longest row left, by scores less a price of loads (`kernels.pick_by_loads`); for schedules only.
 """
 
 
