@@ -1,6 +1,5 @@
 """Solutions that end with forbidden pairs are changed to do without, and others left alone."""
 
-import time
 from itertools import permutations, product
 from typing import Any
 
@@ -10,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from icdc.problems import forbidden
 from icdc.problems.atsp import Atsp
-from icdc.problems.forbidden import permitted_in, tour_with_fewest, with_stand_ins, without_forbidden
+from icdc.problems.forbidden import permitted_in, with_stand_ins, without_forbidden
 from icdc.problems.pmsp import Pmsp
-from icdc.solving.verify import judge_by_matrix
+from icdc.search.structures import structure_of
 
 
 def a_tour(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -47,7 +45,7 @@ def test_tours_do_without_wherever_that_is_possible(seed: int, share: float) -> 
     before = choice.copy()
     found = without_forbidden("tour", costs, choice)
     assert np.array_equal(choice, before)
-    assert judge_by_matrix("tour", costs, found)[0].all()
+    assert structure_of("tour").judge(costs, found)[0].all()
     for one, allowed, new, old in zip(costs, permitted, found, before, strict=True):
         tours = (np.array([0, *rest]) for rest in permutations(range(1, size)))
         exists = any(allowed[order, np.roll(order, -1)].all() for order in tours)
@@ -79,17 +77,15 @@ def test_what_cannot_be_mended_stays_within_its_time() -> None:
     tour = a_tour(7, np.random.default_rng(2))
     found = without_forbidden("tour", costs[None], tour[None])
     assert used(~apart[None], found)[0] <= used(~apart[None], tour[None])[0]
-    assert judge_by_matrix("tour", costs[None], found)[0].all()
-    fewest, impossible = tour_with_fewest(apart)
-    assert impossible
-    assert apart[np.arange(7), fewest].sum() == 1
-    assert not tour_with_fewest(np.zeros((7, 7), dtype=bool))[1]
+    assert structure_of("tour").judge(costs[None], found)[0].all()
+    assert structure_of("tour").impossible(~apart)
+    assert not structure_of("tour").impossible(np.ones((7, 7), dtype=bool))
     # where every tour takes such a step, none becomes dearer for having as few of them
     needed = np.array([[0, 0, 5], [2, 0, 0], [5, 0, 0]])
     for order in ([0, 1, 2], [0, 2, 1]):
         before = Atsp().choice(order)[None]
         after = without_forbidden("tour", needed[None], before)
-        assert judge_by_matrix("tour", needed[None], after)[1] <= judge_by_matrix("tour", needed[None], before)[1]
+        assert structure_of("tour").judge(needed[None], after)[1] <= structure_of("tour").judge(needed[None], before)[1]
     # with no time at all a tour that could be mended stays what it was
     ring = np.roll(np.eye(7, dtype=bool), 1, 1)
     costs = np.where(ring, 1, 100)[None]
@@ -101,8 +97,7 @@ def test_nothing_is_copied_where_nothing_is_forbidden(monkeypatch: pytest.Monkey
     def never(*arguments: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(forbidden, "branch", never)
-    monkeypatch.setattr(time, "perf_counter", never)
+    monkeypatch.setattr(structure_of("tour"), "repair", never)
     choice = np.stack([a_tour(5, np.random.default_rng(seed)) for seed in range(3)])
     costs = np.random.default_rng(0).integers(1, 9, (3, 5, 5))
     assert without_forbidden("tour", costs, choice) is choice

@@ -6,7 +6,7 @@ import pytest
 from icdc.search.decimal_schedules import DecimalScheduleSearch, whole_units
 from icdc.search.run import Budget
 from icdc.search.schedule_search import ScheduleSearch
-from icdc.search.starting import search_of
+from icdc.search.structures import structure_of
 
 from .tiny import optimum
 
@@ -46,7 +46,7 @@ def test_other_reals_stay_reals(durations: list[list[float]]) -> None:
     assert whole_units(np.array(durations)) is None
     assert whole_units(np.array([[1, 2]])) is None
     if np.isfinite(durations).all():
-        assert isinstance(search_of("makespan", np.array(durations), 0), ScheduleSearch)
+        assert isinstance(structure_of("makespan").search(np.array(durations), 0), ScheduleSearch)
 
 
 def test_the_most_that_a_machine_can_have_decides() -> None:
@@ -59,7 +59,7 @@ def test_tiny_schedules_are_proven_and_bounds_are_true(unit: float) -> None:
     rng = np.random.default_rng(3)
     for _ in range(6):
         durations = rng.integers(1, 40, (6, 3)) * unit
-        parts = search_of("makespan", durations, 0)
+        parts = structure_of("makespan").search(durations, 0)
         assert isinstance(parts, DecimalScheduleSearch)
         assert not parts.solved
         parts.construct(Budget())
@@ -75,7 +75,7 @@ def test_starts_searches_and_proposals_reach_the_search_in_units() -> None:
     rng = np.random.default_rng(0)
     durations = rng.integers(1, 2000, (40, 6)) * 0.01
     start = rng.integers(0, 6, 40)
-    parts = search_of("makespan", durations, 0, start)
+    parts = structure_of("makespan").search(durations, 0, start)
     parts.construct(Budget())
     first = parts.cost
     assert first == pytest.approx(max(durations[parts.choice == m, m].sum() for m in range(6)))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from icdc.problems.atsp import Atsp
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
-from icdc.solving.verify import Verdict, meets, verify
+from icdc.search.run import meets
+from icdc.solving.verify import Verdict, verify
 
 small = st.integers(0, 2**31)
 

@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..problems.base import Problem
 from ..problems.bounds import assignment_bound
 from ..search.run import Budget, Incumbent
 from ..search.schedule_tables import load_tables, read_schedule
+from ..search.structures import STRUCTURES
 from ..search.tour_branching import branch, sum_error
 from ..solving.anytime_search import AnytimeSearch
-from ..solving.solver import Abilities, Found, Request
+from ..solving.solver import Abilities, Found, Request, Solver
 from .one_by_one import LARGEST_EXACT, Abandoned, OneByOne, Single, SingleAnswer, as_integers, interruptible, require
-from .support import ClassicalSolver, Matrices
+from .support import Matrices
 
 Choice = NDArray[np.int64]
 MOST_VARIABLES = 2_000_000
@@ -28,7 +30,7 @@ MOST_VARIABLES = 2_000_000
 
 
 @dataclass(frozen=True)
-class ClassicalSearch(ClassicalSolver):
+class ClassicalSearch(Solver):
     """Prices, constructions, local search and proofs: the default solver without its network.
 
     For `seconds` an instance, or as long as the time limit says; with neither (seconds=none) for as many steps as the
@@ -38,13 +40,18 @@ class ClassicalSearch(ClassicalSolver):
 
     name = "search"
     abilities = Abilities(bound=True)
-    structures = ("tour", "makespan")
 
     seconds: float | None = 1.0
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not self.seconds > 0:
             raise UsageError(f"option 'seconds' of solver 'search' must be positive, got {self.seconds}")
+
+    def refusal(self, problem: Problem) -> str | None:
+        if problem.structure is not None:
+            return None
+        words = " and ".join(structure.words for structure in STRUCTURES.values())
+        return f"the solver 'search' is for {words}: it cannot answer '{problem.name}'"
 
     def search(self, request: Request) -> Found:
         if request.time_limit is None and self.seconds is not None:

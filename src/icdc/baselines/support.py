@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..diffusion.sampler import best_of
 from ..kernels import Noise, fold, root_key
-from ..problems.base import Problem, Structure
+from ..problems.base import Problem
 from ..search.run import Budget, Incumbent
+from ..search.structures import structure_of
 from ..solving.solver import Found, Improvement, Request, Solver
 
 Matrices = NDArray[np.int64] | NDArray[np.float64]
-_WORDS: dict[Structure, str] = {"tour": "tours", "makespan": "schedules"}
 
 
 class ClassicalSolver(Solver):
@@ -26,12 +26,12 @@ class ClassicalSolver(Solver):
     structures : the structures it knows: shortest tours, schedules with the makespan as cost, or both.
     """
 
-    structures: ClassVar[tuple[Structure, ...]]
+    structures: ClassVar[tuple[str, ...]]
 
     def refusal(self, problem: Problem) -> str | None:
         if problem.structure in self.structures:
             return None
-        words = " and ".join(_WORDS[structure] for structure in self.structures)
+        words = " and ".join(structure_of(structure).words for structure in self.structures)
         return f"the solver '{self.name}' is for {words}: it cannot answer '{problem.name}'"
 
 

@@ -159,9 +159,9 @@ def main() -> None:
     if any(thread.name.startswith(BACKGROUND) for thread in threading.enumerate()):
         # a compiler or an import whose work nobody waits for any more
         if compiling(SEARCH):
-            from ..search.afterwards import compile_afterwards
+            from ..search.precompile import compile_in_background
 
-            compile_afterwards()
+            compile_in_background()
         _end_at_once(code)
     if current.came:
         _end_at_once(code)  # threads of libraries that were interrupted, such as CP-SAT's, may not survive a slow end

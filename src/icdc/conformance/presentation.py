@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..errors import InputError
 from ..io import Instance, read_solution, write_solution
 from ..io.solutions import ENDINGS
+from ..problems.base import structure_of
 from .instances import Wrong, only
 from .masks import MaskChecks
 
@@ -30,34 +30,18 @@ class PresentationChecks(MaskChecks):
             raise Wrong(f"cost_matrix returns shape {matrices.shape}, or values that are not finite, for {expected}")
         if self.problem.structure is None:
             return
+        choices = np.array(list(itertools.product(range(self.columns), repeat=self.rows)))
         for i, solutions in enumerate(self.solutions):
-            expected_solutions, expected_cost = self._promised(matrices[i].tolist())
+            feasible, costs = structure_of(self.problem.structure).judge(
+                np.broadcast_to(matrices[i], (len(choices), self.rows, self.columns)), choices
+            )
+            expected_solutions = torch.from_numpy(choices[feasible])
+            expected_cost = torch.from_numpy(costs[feasible]).double()
             if not torch.equal(solutions, expected_solutions):
                 raise Wrong(f"instance {i} has other solutions than '{self.problem.structure}' promises")
             cost = self.problem.cost(only(self.instances_, i), solutions[None])[0].double()
             if not torch.allclose(cost, expected_cost, rtol=1e-9):
                 raise Wrong(f"instance {i} has other costs than '{self.problem.structure}' promises")
-
-    def _promised(self, matrix: list[list[float]]) -> tuple[Tensor, Tensor]:
-        """Return the solutions (n, rows) that the structure promises, in order, and their costs (n,), one by one."""
-        solutions, costs = [], []
-        for choice in itertools.product(range(self.columns), repeat=self.rows):
-            taken = [matrix[row][column] for row, column in enumerate(choice)]
-            if self.problem.structure == "tour":
-                city, visited = 0, set()
-                while city not in visited:
-                    visited.add(city)
-                    city = choice[city]
-                if city != 0 or len(visited) != self.rows:
-                    continue
-                costs.append(sum(taken))
-            else:
-                totals: list[float] = [0] * self.columns
-                for column, value in zip(choice, taken, strict=True):
-                    totals[column] += value
-                costs.append(max(totals))
-            solutions.append(choice)
-        return torch.tensor(solutions), torch.tensor(costs, dtype=torch.float64)
 
     def presentation(self) -> None:
         problem = self.problem

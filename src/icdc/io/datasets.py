@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..problems import BUILT_IN, SHIPPED, get_problem, problem_of_file, problem_path
 from ..problems.arrays import as_stored, is_numeric, too_large
-from ..problems.base import Arrays, Problem, Size
+from ..problems.base import Arrays, Problem, Size, structure_of
 from ..problems.forbidden import batch_with_stand_ins, may_forbid, permitted_in
 from ..problems.instance import BARE, RawInstance
 from .files import read_bytes, replacing
@@ -61,9 +61,9 @@ class SeededSample:
 
     def forbidden(self, problem: Problem, arrays: Arrays) -> NDArray[np.bool_] | None:
         """Return the pairs that drawn instances forbid, (count, rows, columns); None where their family has none."""
-        if self.family is None or not problem.family(self.family).forbids:
+        if self.family is None or problem.structure is None or not problem.family(self.family).forbids:
             return None
-        return ~permitted_in(arrays[problem.arrays[0]], tour=problem.structure == "tour")
+        return ~permitted_in(arrays[problem.arrays[0]], tour=not structure_of(problem.structure).diagonal)
 
     def text(self, arrays: Arrays) -> str:
         """Return what a file says instead of the instances it leaves out."""

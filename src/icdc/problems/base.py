@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..plots import new_figure, plot_heatmap
+from ..search.structures import structure_of as structure_of
 from .arrays import integers_of
 from .present import wrapped
 
@@ -37,15 +38,6 @@ Instances: TypeAlias = "Mapping[str, Tensor]"
 Size = tuple[int, ...]
 Draw: TypeAlias = "Callable[[tuple[int, ...], Noise], dict[str, Tensor]]"
 """Draws one instance of a size for each key of the noise: integers, leading axis N; every key's numbers are its own."""
-
-Structure = Literal["tour", "makespan"]
-"""A promise to solvers that know no other problem; in both, nothing but the shape of a solution is forbidden, and pairs
-whose entry is larger than any solution without it (`problems.forbidden`): costs say so, and `permitted` does.
-
-"tour" : solutions are the Hamiltonian cycles, row i choosing the successor of i; the cost is the sum of the entries of
-    `cost_matrix` along the cycle.
-"makespan" : every row may take any column; the cost is the largest total of `cost_matrix` over the rows of a column.
-"""
 
 
 @dataclass(frozen=True)
@@ -129,8 +121,9 @@ class Problem(ABC):
         each row; such solutions can be written as TSPLIB tours.
     priced_sizes : the feature dimensions that `priced_features` returns, where the problem has some; a subclass that
         changes `features` has none unless it declares them itself.
-    structure : what classical solvers may take for granted (`Structure`). A subclass that changes `cost`, `mask`,
-        `feasible` or `cost_matrix` has none unless it declares it itself: solvers would answer another question.
+    structure : the name of what classical solvers may take for granted (`search.structures`), such as "tour". A
+        subclass that changes `cost`, `mask`, `feasible` or `cost_matrix` has none unless it declares it itself: solvers
+        would answer another question.
     restated : whether instances are put to solvers as those of another problem that ships (`problems.restating`).
     families : other draws than `sample`, by name (`icdc.problems.families`); a subclass that changes `sample` has none
         unless it declares them itself.
@@ -151,7 +144,7 @@ class Problem(ABC):
     axes: ClassVar[Mapping[str, int]] = {}
     solution_is_tour: ClassVar[bool] = False
     priced_sizes: ClassVar[FeatureSizes | None] = None
-    structure: ClassVar[Structure | None] = None
+    structure: ClassVar[str | None] = None
     restated: ClassVar[bool] = False
     families: ClassVar[Mapping[str, Family]] = {}
 
@@ -161,6 +154,8 @@ class Problem(ABC):
         promised = next(ancestor for ancestor in cls.__mro__ if "structure" in vars(ancestor))
         if any(getattr(cls, part) is not getattr(promised, part) for part in _PROMISED):
             cls.structure = None
+        if cls.structure is not None:
+            structure_of(cls.structure)  # refuses a name that is not registered
         described: Any = next(ancestor for ancestor in cls.__mro__ if "priced_sizes" in vars(ancestor))
         if cls.features is not described.features:
             cls.priced_sizes = None

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, Surface, UsageError, visible
 from ..options import Group, check, mention, options_of
+from ..search.structures import structure_of
+from ..search.tour_branching import is_tour
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
 from .forbidden import forbidden_pair
 from .instance import Conditions, Instance, Names, Number
@@ -113,7 +115,7 @@ class _Reader:
     def conditions(self) -> Conditions:
         """Return the conditions in numbers, without those on changes."""
         problem, instance = self.problem, self.instance
-        if problem.structure is None:
+        if problem.structure is None or not structure_of(problem.structure).conditions:
             raise UsageError(
                 f"{self.word(self.names[0])} cannot be asked of '{problem.name}': its solutions are neither tours nor "
                 "schedules that a matrix tells all about"
@@ -388,12 +390,7 @@ def _is_one_way(choice: NDArray[np.int64], path: bool) -> bool:
             return False
         choice = choice.copy()
         choice[ends] = begins
-    city, steps = 0, 0
-    while steps < len(choice):
-        city, steps = int(choice[city]), steps + 1
-        if city == 0:
-            break
-    return city == 0 and steps == len(choice)
+    return bool(is_tour(choice))
 
 
 def in_words(instance: Instance) -> str | None:

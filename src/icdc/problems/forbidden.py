@@ -13,21 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..search.run import Budget, Incumbent
-from ..search.tour_branching import branch
+from ..search.run import Budget
+from ..search.structures import structure_of
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
-from .base import Arrays, Problem, Structure
+from .base import Arrays, Problem
 from .instance import Instance
 
 _HUGE = 9999
 """The smallest number that files use in place of a forbidden pair."""
 
 
-OPENINGS = 1000
-"""Openings of branch and bound on small matrices, after which nobody looks any longer for what may not exist."""
 _ONE_DIGIT = Context(prec=1, rounding=ROUND_CEILING)
-SIZE = 60
-"""Cities up to which there are as many; of larger matrices fewer, as every one takes longer."""
 
 
 def may_forbid(problem: Problem) -> bool:
@@ -157,7 +153,8 @@ def why_nothing_was_found(instance: Instance) -> str:
     if (reason := why_impossible(instance)) is not None:
         return reason
     forbidden = instance.forbidden
-    if forbidden is not None and instance.problem.structure == "tour" and tour_with_fewest(forbidden)[1]:
+    structure = instance.problem.structure
+    if forbidden is not None and structure is not None and structure_of(structure).impossible(~forbidden):
         return "every tour takes a forbidden step"
     return "every solution that was found uses a forbidden pair"
 
@@ -248,91 +245,27 @@ def permitted_in(matrices: NDArray[Any], tour: bool = False) -> NDArray[np.bool_
 
 
 def without_forbidden(
-    structure: Structure, costs: NDArray[Any], choice: NDArray[np.int64], seconds: float | None = None
+    structure: str, costs: NDArray[Any], choice: NDArray[np.int64], seconds: float | None = None
 ) -> NDArray[np.int64]:
     """Return choices (count, rows) of which those that use forbidden pairs are changed, until they use none.
 
-    Jobs go to the permitted machine that is done first with them. On tours a segment goes elsewhere, always the one
-    that helps most, and where that does not help any more, branch and bound looks for a tour with as few forbidden
-    steps as can be. What no way was found for stays as it is, and so does what would become dearer: where every tour
-    needs such a step, the cheapest one need not be among those with the fewest.
+    What no way was found for stays as it is, and so does what would become dearer: where every solution needs such a
+    pair, the cheapest one need not be among those with the fewest.
 
     costs : (count, rows, columns), with stand-ins for what is forbidden.
     choice : (count, rows), solutions of the structure.
     seconds : after which to end; by default only steps are counted, so that the same comes out again.
     """
-    permitted = permitted_in(costs, structure == "tour")
-    broken = _broken(permitted, choice)
-    if not broken.any():
+    kind, budget = structure_of(structure), Budget(seconds)
+    permitted = permitted_in(costs, tour=not kind.diagonal)
+    broken = np.flatnonzero(_broken(permitted, choice))
+    if not len(broken):
         return choice
     changed = choice.copy()
-    if structure == "makespan":
-        for place in np.flatnonzero(broken):
-            changed[place] = _schedule(permitted[place], costs[place], choice[place])
-        return changed
-    changed[broken] = _tours(permitted[broken], costs[broken], choice[broken], seconds)
-    before, after = (_lengths(costs, tours) for tours in (choice, changed))
+    for place in broken:
+        changed[place] = kind.repair(costs[place], permitted[place], choice[place], budget)
+    (_, before), (_, after) = kind.judge(costs, choice), kind.judge(costs, changed)
     return np.where((after < before)[:, None], changed, choice)
-
-
-def _schedule(permitted: NDArray[np.bool_], durations: NDArray[Any], choice: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a schedule (jobs,) without forbidden pairs: what was on one goes where it is done first."""
-    jobs = np.arange(len(choice))
-    moved = ~permitted[jobs, choice]
-    loads = np.zeros(durations.shape[1], dtype=durations.dtype)
-    np.add.at(loads, choice[~moved], durations[jobs, choice][~moved])
-    choice = choice.copy()
-    for job in np.flatnonzero(moved):
-        machines = np.flatnonzero(permitted[job])
-        choice[job] = machines[(loads[machines] + durations[job, machines]).argmin()]
-        loads[choice[job]] += durations[job, choice[job]]
-    return choice
-
-
-def _tours(
-    permitted: NDArray[np.bool_], costs: NDArray[Any], choice: NDArray[np.int64], seconds: float | None
-) -> NDArray[np.int64]:
-    """Return tours (count, n), all of which use forbidden steps, with as few of them as can be found."""
-    import torch
-
-    from ..kernels import improve_tours
-
-    matrices = torch.from_numpy(costs)
-    budget = Budget(seconds)  # importing is no part of the search
-    for _ in range(2 * choice.shape[1]):
-        bad = np.flatnonzero(_broken(permitted, choice))
-        if not len(bad) or budget.over:
-            return choice
-        changed = improve_tours(matrices[bad], torch.from_numpy(choice[bad])[:, None], 1)[:, 0].numpy()
-        if np.array_equal(changed, choice[bad]):
-            break
-        choice[bad] = changed
-    for place in np.flatnonzero(_broken(permitted, choice)):
-        if budget.over:
-            break
-        choice[place] = tour_with_fewest(~permitted[place], choice[place], budget)[0]
-    return choice
-
-
-def _lengths(costs: NDArray[Any], tours: NDArray[np.int64]) -> NDArray[Any]:
-    return np.asarray(np.take_along_axis(costs, tours[:, :, None], 2)[:, :, 0].sum(1))
-
-
-def tour_with_fewest(
-    forbidden: NDArray[np.bool_], start: NDArray[np.int64] | None = None, budget: Budget | None = None
-) -> tuple[NDArray[np.int64], bool]:
-    """Return a tour (n,) with few forbidden steps (n, n), and whether one without any is known not to exist.
-
-    start : (n,) a tour to begin with.
-    """
-    # a tour costs as many units as it has forbidden steps
-    costs, cities = forbidden.astype(np.int64), np.arange(len(forbidden))
-    openings = max(1, round(OPENINGS * min(1.0, (SIZE / len(costs)) ** 3)))
-    incumbent = Incumbent(1, len(costs), whole=True)
-    if start is not None:
-        incumbent.offer(start, costs[cities, start].sum(), "start")
-    branch(costs, incumbent, openings, budget or Budget())
-    return incumbent.choice[0], bool(incumbent.bound[0] > 0)
 
 
 def _broken(permitted: NDArray[np.bool_], choice: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import present
 from .arrays import checked_matrix, exact_numbers, reject_negative
-from .base import Arrays, Family, FeatureSizes, InTorch, Problem, Size, Structure
+from .base import Arrays, Family, FeatureSizes, InTorch, Problem, Size
 from .bounds import scheduling_bound
 from .instance import Instance
 from .present import counted
@@ -56,7 +56,7 @@ class Pmsp(Problem):
     column_words = ("machine", "machines")
     entries = "processing times"
     families = FAMILIES
-    structure: ClassVar[Structure | None] = "makespan"
+    structure: ClassVar[str | None] = "makespan"
 
     sample_on_device = in_torch("sample_on_device")
     cost = in_torch("cost")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, visible
 from . import present
-from .base import Arrays, InTorch, Size, Structure
+from .base import Arrays, InTorch, Size
 from .instance import Instance
 from .present import Bar, counted
 from .tours import TourProblem
@@ -34,7 +34,7 @@ class Sequencing(TourProblem):
     size_names: ClassVar[tuple[str, ...]] = ("jobs",)
     objective = "makespan"
     row_words = column_words = ("job", "jobs")
-    structure: ClassVar[Structure | None] = "tour"
+    structure: ClassVar[str | None] = "tour"
     restated = True
 
     features = in_torch("sequence_features")

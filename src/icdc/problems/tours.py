@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from . import present
 from .arrays import integers_of
-from .base import Arrays, Instances, InTorch, Problem, Size, Structure
+from .base import Arrays, Instances, InTorch, Problem, Size
 from .bounds import assignment_bound
 from .instance import Instance
 
@@ -33,7 +33,7 @@ class TourProblem(Problem):
     row_words = column_words = ("city", "cities")
     entries = "distances"
     solution_is_tour = True
-    structure: ClassVar[Structure | None] = "tour"
+    structure: ClassVar[str | None] = "tour"
 
     cost = in_torch("cost")
     feasible = in_torch("feasible")

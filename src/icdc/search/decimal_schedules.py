@@ -59,9 +59,9 @@ class DecimalScheduleSearch(InstanceSearch):
         self.inner, self.scale = ScheduleSearch(units, seed, start=start), scale
 
     @property
-    def durations(self) -> NDArray[Any]:
-        """The numbers that are computed with."""
-        return self.inner.durations
+    def kind(self) -> type[np.int64]:
+        """The numbers that it computes with."""
+        return np.int64
 
     @property
     def likely(self) -> bool:

@@ -124,13 +124,23 @@ class Incumbent:
 
 
 def meets(cost: NDArray[Any], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell where a cost meets its lower bound; a bound of −inf is never met.
+    """Tell where costs (count,) meet their lower bounds (count,); a bound of −inf is never met.
 
-    Exactly for integers. For reals up to rounding, in proportion, whatever the unit: costs may be far below 1.
+    Integers meet what rounds up to them. Reals do up to rounding, in proportion, whatever the unit: costs may be far
+    below 1.
     """
     known = np.where(np.isfinite(bound), bound, 0.0)
-    slack = 0.0 if np.issubdtype(cost.dtype, np.integer) else SAME * np.abs(known)
-    return np.asarray(np.isfinite(bound) & (cost <= known + slack))
+    if np.issubdtype(cost.dtype, np.integer):
+        met = (cost <= known) | (cost <= rounded_up(known))
+    else:
+        met = cost <= known + SAME * np.abs(known)
+    return np.asarray(np.isfinite(bound) & met)
+
+
+def rounded_up(bound: ArrayLike) -> NDArray[np.float64]:
+    """Return bounds of integers, rounded up; what is hardly above an integer may be that integer plus rounding."""
+    low = np.asarray(bound, dtype=np.float64)
+    return np.asarray(np.ceil(low - np.maximum(1e-6, SAME * np.abs(low))))
 
 
 def searched(by: str) -> str:
@@ -257,6 +267,11 @@ class InstanceSearch(ABC):
     def hopeful(self) -> bool:
         """Whether a proof deserves more time than others, as it will probably end."""
         return False
+
+    @property
+    def kind(self) -> type[np.int64] | type[np.float64]:
+        """The numbers that it computes with."""
+        return np.int64 if np.issubdtype(self.matrix.dtype, np.integer) else np.float64
 
     @property
     def choice(self) -> NDArray[np.int64]:

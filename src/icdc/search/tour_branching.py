@@ -48,7 +48,7 @@ def branch(matrix: NDArray[Any], incumbent: Incumbent, nodes: int, budget: Budge
         choice = np.asarray(successor)
         incumbent.offer(choice, _length(matrix, choice), "exact")
 
-    if _is_tour(cheapest[1]):
+    if len(next(_cycles(cheapest[1]))) == len(costs):
         offer(cheapest[1])
         incumbent.raise_bound(cheapest[0])
         return
@@ -64,7 +64,7 @@ def branch(matrix: NDArray[Any], incumbent: Incumbent, nodes: int, budget: Budge
         for child in _children(costs, heappop(open_nodes)):
             if child.bound >= best:
                 continue
-            if _is_tour(child.successor):
+            if len(next(_cycles(child.successor))) == len(costs):
                 best = child.bound
                 offer(child.successor)
             else:
@@ -127,11 +127,17 @@ def _cycles(successor: list[int]) -> Iterator[list[Arc]]:
         yield cycle
 
 
-def _is_tour(successor: list[int]) -> bool:
-    steps, city = 1, successor[0]
-    while city != 0:
-        steps, city = steps + 1, successor[city]
-    return steps == len(successor)
+def is_tour(successor: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which successors (…, n) lead through all n cities and back."""
+    cities = np.arange(successor.shape[-1])
+    every = (np.sort(successor, -1) == cities).all(-1)
+    ahead = np.where(every[..., None], successor, cities)
+    # the lowest city within 1, 2, 4, … steps, until these lead all the way around
+    lowest, steps = np.minimum(cities, ahead), 1
+    while steps < len(cities):
+        lowest = np.minimum(lowest, np.take_along_axis(lowest, ahead, -1))
+        ahead, steps = np.take_along_axis(ahead, ahead, -1), 2 * steps
+    return np.asarray(every & (lowest == 0).all(-1))
 
 
 def _length(costs: NDArray[Any], successor: NDArray[np.int64]) -> Any:

@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import IcdcError
 from ..models.catalogue import available, card_of
 from ..problems import SHIPPED
-from ..problems.base import Problem
+from ..problems.base import Problem, structure_of
 from ..solving.registry import SOLVERS
 from .board import Board
 from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED
@@ -287,11 +287,8 @@ def _problems() -> dict[str, Any]:
 
 def conditions_of(cls: type[Problem]) -> list[str]:
     """Return what may be asked of the solutions of a problem."""
-    if cls.structure == "makespan":
-        return ["fixed", "stay", "busy"]
-    if cls.structure == "tour":
-        return ["fixed", "stay", *([] if cls.restated else ["open"]), "first", "last"]
-    return []
+    conditions = () if cls.structure is None else structure_of(cls.structure).conditions
+    return [word for word in conditions if not (cls.restated and word == "open")]
 
 
 def _solvers() -> dict[str, Any]:

@@ -18,13 +18,12 @@ import numpy as np
 
 from ..jit import plain, settle
 from ..search.run import Budget, Incumbent, cores
-from ..search.starting import compile_ahead, search_of
+from ..search.structures import compile_ahead, structure_of
 from .beside import Loading, aside
-from .first import first_choice
 from .request import Improvement, Request
 from .results import Found
 from .shares import Shares
-from .verify import judge, lower_bounds
+from .verify import lower_bounds
 
 if TYPE_CHECKING:
     from .chain import Chain
@@ -76,7 +75,7 @@ class AnytimeSearch:
         assert request.problem.structure is not None
         self.matrices = matrices
         starts = [None] * request.count if request.start is None else list(request.start)
-        structure, seed = request.problem.structure, request.seed
+        self.structure, seed = structure_of(request.problem.structure), request.seed
         whole = bool(np.issubdtype(matrices.dtype, np.integer))
         self.incumbent = Incumbent(request.count, request.shape[0], whole)
         if request.bound is not None:
@@ -84,7 +83,7 @@ class AnytimeSearch:
         if not type(request.problem).lower_bound.__module__.startswith(OURS):
             self.incumbent.raise_bound(lower_bounds(request.problem, request.arrays))
         self.searches = [
-            search_of(structure, one, seed, start, self.incumbent.at(place))
+            self.structure.search(one, seed, start, self.incumbent.at(place))
             for place, (one, start) in enumerate(zip(matrices, starts, strict=True))
         ]
         self.chain: Chain | None = None
@@ -132,7 +131,7 @@ class AnytimeSearch:
         # a few tiny ones are done before numba is imported; what is done is the same either way
         plainly = tiny and count <= FEW and "numba" not in sys.modules
         if not plainly and timed:
-            compile_ahead(self.searches[0], min(LONGEST_WAIT, WAIT * self.left))
+            compile_ahead(self.structure, self.searches[0], min(LONGEST_WAIT, WAIT * self.left))
         elif not plainly:
             settle()
         with plain() if plainly else nullcontext():
@@ -140,7 +139,7 @@ class AnytimeSearch:
             if tiny:
                 self._each("prove", self.incumbent.open(), BRIEF)
         if plainly and timed and self.incumbent.open():
-            compile_ahead(self.searches[0])
+            compile_ahead(self.structure, self.searches[0])
 
     def _each(self, part: str, places: Sequence[int], share: float) -> None:
         """Let the searches of some instances do a part, each within a share of the time that is left for it.
@@ -160,10 +159,9 @@ class AnytimeSearch:
     def _answer_without_search(self, places: list[int]) -> None:
         """Take the choices that the rule of the problem gives at once."""
         if places:
-            arrays = {name: array[places] for name, array in self.request.arrays.items()}
-            choice = first_choice(self.request.problem, arrays)
-            cost = judge(self.request.problem, arrays, choice)[1]
-            self.incumbent.offer(choice, cost, "construction", places)
+            costs = self.matrices[places]
+            choice = self.structure.first_choice(costs)
+            self.incumbent.offer(choice, self.structure.judge(costs, choice)[1], "construction", places)
 
     def _counted(self) -> None:
         """Do what can be counted: all of the classical search, then turns of the network, each searched on from."""

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from ..jit import fast_here, in_background
-from ..problems.base import Structure
 from ..problems.decoding import Order, decode, fixed_noise, random_choice
 from ..problems.features import best_candidates
 from ..problems.tensors import to_tensors
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from .diffusion import DiffusionSolver
 
 
-IMPROVE_ROUNDS: dict[Structure | None, int] = {"makespan": 40, "tour": 20, None: 0}
+IMPROVE_ROUNDS: dict[str | None, int] = {"makespan": 40, "tour": 20}
 """Changes by local search to the best decode of every pass, unless somebody says otherwise."""
 TRIAL = 8
 """Items of each kind in the tiny instance that all of it is compiled with."""
@@ -79,7 +78,8 @@ class Chain:
         options = solver.options_for(model, request.size, request.samples)
         if solver.sampling is None and "improve_rounds" not in solver.changes and improves_fast(model.device):
             # whole trajectories begin with noise: the search beside this chain has begun with its starts already
-            usual: dict[str, Any] = {"improve_rounds": IMPROVE_ROUNDS[request.problem.structure], "begin": "noise"}
+            rounds = IMPROVE_ROUNDS.get(request.problem.structure, 0)
+            usual: dict[str, Any] = {"improve_rounds": rounds, "begin": "noise"}
             changes = {k: v for k, v in (usual | model.improvement(request.size)).items() if k not in solver.changes}
             options = replace(solver.options_for(model, request.size, request.samples, with_search=True), **changes)
         arrays = {name: array[places] for name, array in request.arrays.items()}

@@ -23,11 +23,12 @@ from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
 from ..problems.task import Task
 from ..problems.tensors import to_tensors
+from ..search.run import meets
 from .fingerprints import fingerprints
 from .request import Improvement, Request
 from .results import Found
 from .threads import own_threads
-from .verify import judge, lower_bounds, meets
+from .verify import judge, lower_bounds
 
 Trace = Callable[[Step], bool | None]
 """Sees every step of the first trajectories; returning True ends them."""

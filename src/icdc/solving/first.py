@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.base import Arrays, Problem
+from ..search.structures import structure_of
 
 
 def first_choice(problem: Problem, arrays: Arrays) -> NDArray[np.int64]:
@@ -14,10 +15,8 @@ def first_choice(problem: Problem, arrays: Arrays) -> NDArray[np.int64]:
     problem forbids more than its rule knows.
     """
     costs = problem.cost_matrix(arrays)
-    if costs is not None and problem.structure == "makespan":
-        return np.asarray(np.asarray(costs).argmin(2), dtype=np.int64)
-    if costs is not None and problem.structure == "tour":
-        return _nearest_neighbours(np.asarray(costs))
+    if costs is not None and problem.structure is not None:
+        return structure_of(problem.structure).first_choice(costs)
     import torch
 
     from ..problems.tensors import to_tensors
@@ -30,22 +29,3 @@ def first_choice(problem: Problem, arrays: Arrays) -> NDArray[np.int64]:
     mask = problem.mask(to_tensors(arrays))
     choice = problem.rule.follow(scores, torch.zeros(count, dtype=torch.long), mask)
     return np.asarray(choice.numpy(), dtype=np.int64)
-
-
-def _nearest_neighbours(costs: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Return the tours from city 0, by the successor of every city (count, cities), that go to the nearest city left.
-
-    costs : (count, cities, cities).
-    """
-    count, cities = costs.shape[:2]
-    every, here = np.arange(count), np.zeros(count, dtype=np.int64)
-    left = np.ones((count, cities), dtype=bool)
-    following = np.zeros((count, cities), dtype=np.int64)
-    for _ in range(cities - 1):
-        left[every, here] = False
-        nearest = np.where(left, costs[every, here].astype(np.float64), np.inf).argmin(1)
-        # where all that is left is infinitely far, any city that is left will do
-        nearest = np.where(left[every, nearest], nearest, left.argmax(1))
-        following[every, here] = nearest
-        here = nearest
-    return following

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..problems.base import Arrays, Problem
 from ..problems.forbidden import without_forbidden
+from ..search.run import meets
 from .first import first_choice
 from .request import Improvement, Request
-from .verify import Verdict, contradicts, judge, meets, verdicts
+from .verify import Verdict, contradicts, judge, verdicts
 
 REPAIR = 0.5
 """Seconds, where time is limited, in which tours are to do without forbidden steps after the search."""

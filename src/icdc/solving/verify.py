@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems.base import Arrays, Problem, Structure
+from ..problems.base import Arrays, Problem
 from ..problems.conditions import objective, violation
 from ..problems.forbidden import forbidden_pair, highest_cost
 from ..problems.instance import Instance
 from ..problems.restating import restate
-
-_SAME = 1e-9
-"""Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
+from ..search.run import SAME, rounded_up
+from ..search.structures import structure_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Verdict:
             return None
         excess = self.objective - self.bound
         whole = isinstance(self.objective, int) and isinstance(self.bound, int)
-        if excess <= (0 if whole else _SAME * abs(self.bound)):
+        if excess <= (0 if whole else SAME * abs(self.bound)):
             return 0.0
         return excess / abs(self.bound) if self.bound else None
 
@@ -119,7 +118,7 @@ def judge(problem: Problem, arrays: Arrays, choice: NDArray[np.int64]) -> tuple[
         raise ValueError(f"there are choices of shape {choice.shape} for {rows} rows")
     costs = None if problem.structure is None else problem.cost_matrix(arrays)
     if problem.structure is not None and costs is not None:
-        return judge_by_matrix(problem.structure, costs, choice)
+        return structure_of(problem.structure).judge(costs, choice)
     import torch
 
     from ..problems.tensors import to_tensors
@@ -130,27 +129,6 @@ def judge(problem: Problem, arrays: Arrays, choice: NDArray[np.int64]) -> tuple[
     # an infeasible choice may point outside the matrix; cost it as if it stayed inside, and do not tell
     cost = problem.cost(instances, chosen.clamp(0, columns - 1))[:, 0]
     return feasible, (cost.double() if cost.is_floating_point() else cost).numpy()
-
-
-def judge_by_matrix(
-    structure: Structure, costs: NDArray[Any], choice: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Return feasibility and cost (count,) of choices (count, rows) for matrices (count, rows, columns)."""
-    count, rows, columns = costs.shape
-    instance = np.arange(count)
-    feasible = ((choice >= 0) & (choice < columns)).all(1)
-    inside = np.clip(choice, 0, columns - 1)
-    entries = np.take_along_axis(costs, inside[:, :, None], 2)[:, :, 0]
-    if structure == "makespan":
-        loads = np.zeros((count, columns), costs.dtype)
-        np.add.at(loads, (instance[:, None], inside), entries)
-        return feasible, loads.max(1)
-    # walk n steps from city 0: a tour sees every city once and comes home
-    visits, city = np.zeros((count, rows), np.int64), np.zeros(count, np.int64)
-    for _ in range(rows):
-        city = inside[instance, city]
-        visits[instance, city] += 1
-    return feasible & (visits == 1).all(1), entries.sum(1)
 
 
 def verdicts(
@@ -172,36 +150,15 @@ def verdicts(
     ]
 
 
-def meets(cost: NDArray[Any], bound: NDArray[Any], whole: bool | None = None) -> NDArray[np.bool_]:
-    """Tell where costs (count,) meet their lower bounds (count,); a bound of −inf is never met.
-
-    Whole costs meet what rounds up to them. Reals do up to rounding, in proportion, whatever the unit: costs may be far
-    below 1.
-
-    whole : whether costs are whole numbers, where their type does not say so.
-    """
-    known = np.where(np.isfinite(bound), bound, 0)
-    if np.issubdtype(cost.dtype, np.integer) if whole is None else whole:
-        met = (cost <= known) | (cost <= _rounded_up(known))
-    else:
-        met = cost <= known + _SAME * np.abs(known)
-    return np.asarray(np.isfinite(bound) & met)
-
-
 def contradicts(bound: NDArray[np.float64], cost: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell where lower bounds (count,) cannot be true, as they are above the costs (count,) of solutions."""
     if np.issubdtype(cost.dtype, np.integer):
-        return np.asarray(_rounded_up(bound) > cost)
-    return np.asarray(bound > cost + _SAME * np.abs(cost))
-
-
-def _rounded_up(bound: NDArray[Any]) -> NDArray[Any]:
-    """Return bounds of whole numbers, rounded up; what is hardly above one may be that one plus rounding."""
-    return np.asarray(np.ceil(bound - np.maximum(1e-6, _SAME * np.abs(bound))))
+        return np.asarray(rounded_up(bound) > cost)
+    return np.asarray(bound > cost + SAME * np.abs(cost))
 
 
 def _shown(low: float, integral: bool) -> int | float | None:
     """Return a bound as it is shown: nothing if there is none, the next integer where costs are integers."""
     if not math.isfinite(low):
         return None
-    return int(_rounded_up(np.array(low))) if integral else low
+    return int(rounded_up(np.array(low))) if integral else low

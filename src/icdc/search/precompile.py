@@ -1,6 +1,6 @@
-"""Compile all inner loops into numba's cache, in a process of low priority that a command may leave behind.
+"""Compile all inner loops into numba's cache, in a process of low priority that outlives the command.
 
-A command with a short time limit ends before the compiler does. If nothing went on after it, no command of that kind
+A command with a short time limit ends before the compiler does. If compiling ended with it, no command of that kind
 would ever find compiled code.
 """
 
@@ -14,20 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from .starting import try_out
+from .structures import STRUCTURES
 
-LEAVE_NOTHING = "ICDC_NO_BACKGROUND"
+SWITCHED_OFF = "ICDC_NO_BACKGROUND"
 """An environment variable; where it is set, nothing goes on after a command has ended."""
 STALE = 120.0
-"""Seconds after which a process that was left behind is taken to be done, or dead."""
+"""Seconds after which a process in the background is taken to be done, or dead."""
 
 
-def compile_afterwards(folder: Path | None = None) -> bool:
-    """Leave a process behind that compiles everything, unless one is at it already; tell whether one was left.
+def compile_in_background(folder: Path | None = None) -> bool:
+    """Start a process that compiles everything, unless one is running already; tell whether it was started.
 
-    folder : where a mark says that one is at it; that of temporary files by default.
+    folder : where a file marks that one is running; that of temporary files by default.
     """
-    if os.environ.get(LEAVE_NOTHING):
+    if os.environ.get(SWITCHED_OFF):
         return False
     owner = os.getuid() if hasattr(os, "getuid") else 0
     mark = (folder or Path(tempfile.gettempdir())) / f"icdc-compiling-{owner}"
@@ -37,7 +37,7 @@ def compile_afterwards(folder: Path | None = None) -> bool:
         mark.touch(mode=0o600)
         # -P: nothing that lies in the current folder is ever imported
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "icdc.search.afterwards"],
+            [sys.executable, "-P", "-m", "icdc.search.precompile"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     except OSError:
@@ -49,10 +49,9 @@ def main() -> None:
     """Compile everything."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(10)
-    kinds: tuple[type[np.int64] | type[np.float64], ...] = (np.int64, np.float64)
-    for kind in kinds:
-        for tour in (False, True):
-            try_out(tour, kind)
+    for structure in STRUCTURES.values():
+        structure.compile(np.int64)
+        structure.compile(np.float64)
 
 
 if __name__ == "__main__":
