@@ -112,7 +112,8 @@ def complaints(
             yield f"there are {len(solutions)} solutions"
         return
     if isinstance(answer, IcdcError):
-        if solutions and question.style not in REFUSED and (solver != "dp" or question.whole):
+        limited = solver == "dp" and (not question.whole or "table entries" in str(answer))
+        if solutions and question.style not in REFUSED and not limited:
             yield "refused"
         return
     if not isinstance(answer, dict):
@@ -436,7 +437,7 @@ def check(seed: int, until: Callable[[], bool], client: icdc.Client | None, fold
         # one that is refused would take its whole batch along
         plain = [place for place, one in enumerate(questions) if not one.conditions and one.style not in REFUSED]
         for solver in ("icdc", str(rng.choice(engines[:4]))):
-            some = [place for place in plain if solver != "dp" or questions[place].whole]
+            some = [place for place in plain if solver != "dp" or questions[place].style in ("small", "ties", "zeros")]
             for place, answer in zip(some, ask_together([questions[p] for p in some], solver), strict=True):
                 report.judge(questions[place], solutions[place], answer, f"batch {solver}")
                 if solver == "icdc" and _differs(alone[place], answer):
@@ -449,7 +450,7 @@ def check(seed: int, until: Callable[[], bool], client: icdc.Client | None, fold
             if rng.random() < 0.02:
                 report.judge(one, every, ask_command(one, "icdc", folder, True), "fresh icdc")
         if client is not None:
-            for one, every in zip(questions[:4], solutions, strict=False):
+            for one, every in [pair for pair in zip(questions[:4], solutions) if not _is_triangle(pair[0])]:  # noqa: B905
                 asked = {**one.conditions, "solver": str(rng.choice(["icdc", *engines]))}
                 answer = answered(lambda: client.solve(one.arrays, problem=one.problem, **asked))  # noqa: B023
                 report.judge(one, every, answer, f"service {asked['solver']}")
