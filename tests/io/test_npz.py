@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icdc.errors import IcdcError, InputError
-from icdc.io import files, read_instances, tables, workbooks
+from icdc.errors import InputError
+from icdc.io import csv, files, read_instances, workbook
 from icdc.io import npz as npz_files
 from icdc.io.datasets import read_dataset
 from icdc.io.npz import load_arrays
@@ -133,17 +133,17 @@ def test_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_tables_with_too_many_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.csv"
     path.write_text("1,2\n3,4\n5,6")
-    monkeypatch.setattr(tables, "LARGEST_GRID", 5)
+    monkeypatch.setattr(csv, "LARGEST_GRID", 5)
     with pytest.raises(InputError, match="the table has more than 5 cells"):
         read_instances(path)
     book = tmp_path / "a.xlsx"
     book.write_bytes(xlsx([[1, 2], [3, 4], [5, 6]]))
-    monkeypatch.setattr(workbooks, "LARGEST_SHEET", 5)
+    monkeypatch.setattr(workbook, "LARGEST_SHEET", 5)
     with pytest.raises(InputError, match="the sheet has more than 5 cells"):
         read_instances(book)
-    monkeypatch.setattr(workbooks, "LARGEST_SHEET", 6)
+    monkeypatch.setattr(workbook, "LARGEST_SHEET", 6)
     assert len(read_instances(book)) == 1
-    monkeypatch.setattr(workbooks, "LARGEST_WORKBOOK", 100)
+    monkeypatch.setattr(workbook, "LARGEST_WORKBOOK", 100)
     with pytest.raises(InputError, match="the workbook unpacks to"):
         read_instances(book)
 
@@ -158,15 +158,6 @@ def test_a_sheet_with_one_cell_far_away(tmp_path: Path) -> None:
     book.save(path)
     with pytest.raises(InputError, match="are spread over 1048576 rows"):
         read_instances(path)
-
-
-def test_a_workbook_without_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.xlsx"
-    path.write_bytes(xlsx([[1, 2], [3, 4], [5, 6]]))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcdcError, match=r"pip install 'icdc\[excel\]'") as caught:
-        read_instances(path)
-    assert caught.value.exit_code == 5
 
 
 def test_long_json_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,14 @@
-"""What may not be part of a matrix, or lies the other way round: sums, ranks, lists of pairs, machines as rows.
+"""Doubts about a table: what may be a name or a number, and what may not be part of a matrix.
 
-Each is refused with the options that decide; where `labels` was said, whoever reads the table has looked at it.
+A table is understood by what its cells say together. Each doubt is a sentence with the options that decide; where
+`labels` was said, the table has been looked at, and nothing is doubted.
 """
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,133 +18,288 @@ from ..options import mention
 from ..problems import BUILT_IN
 from ..problems.base import Problem
 from ..problems.instance import Names
-from .grid import Grid
-from .layout import Layout, one_family, says_names, words_of
-from .numbers import shorten
+from .cells import Grid, is_amount, is_word, shorten
 
-_SUMS = frozenset(
-    [
-        "total",
-        "totals",
-        "sum",
-        "sums",
-        "subtotal",
-        "summe",
-        "gesamt",
-        "somme",
-        "suma",
-        "totale",
-        "mean",
-        "average",
-        "avg",
-        "mittel",
-        "mittelwert",
-        "moyenne",
-        "median",
-    ]
-)
-_ABOUT = _SUMS | frozenset(
-    [
-        "rank",
-        "ranking",
-        "priority",
-        "prio",
-        "priorität",
-        "deadline",
-        "due",
-        "release",
-        "weight",
-        "weights",
-        "gewicht",
-        "quantity",
-        "qty",
-        "menge",
-        "demand",
-        "kommentar",
-        "comment",
-        "remark",
-        "note",
-    ]
-)
+_NUMBERING = frozenset(["id", "no", "nr", "num", "number", "index", "idx", "key", "code", "uid", "#", "№"])
+_NUMBERING |= {"nummer", "numéro", "número", "numero", "kennung"}
+_ITEMS = frozenset(["task", "node", "item", "stop", "from", "to", "name", "label", "row", "order", "unnamed"])
+_ITEMS |= {"auftrag", "aufgabe", "stadt", "ort", "von", "nach", "maschine", "tâche", "ville", "tarea", "ciudad"}
+_ITEMS |= {word for cls in BUILT_IN.values() for word in (*cls.row_words, *cls.column_words)}
+_SUMS = frozenset(["total", "totals", "sum", "sums", "subtotal", "summe", "gesamt", "somme", "suma", "totale"])
+_SUMS |= {"mean", "average", "avg", "mittel", "mittelwert", "moyenne", "median", "tot", "σ", "σx"}
+_SUMS |= {"итого", "всего", "合計", "总计", "总和", "toplam", "soma", "razem", "suma", "gesamtsumme", "summa"}
+_ABOUT = frozenset(["rank", "ranking", "priority", "prio", "priorität", "deadline", "due", "release", "weight"])
+_ABOUT |= {"weights", "gewicht", "quantity", "qty", "menge", "demand", "kommentar", "comment", "remark", "note"}
 """Words above columns that say something about a row, and are nothing to put it on."""
 _DESTINATIONS = frozenset(["to", "destination", "nach", "ziel", "vers"])
-_LEAST_SUMS = 3
-"""Sums that must all be right before numbers without a name are taken for sums: fewer may be chance."""
+_MACHINES = frozenset(
+    ["maschine", "maschinen", "máquina", "máquinas", "macchina", "macchine", "станок", "機械", "机器"]
+)
+_JOBS = frozenset(["auftrag", "aufgabe", "tâche", "tarea", "lavoro", "task", "tasks", "работа", "工件"])
+_NUMBERS = f"{mention('labels', False)} if these are numbers to compute with"
 
 
-def refuse_names(
+@dataclass(frozen=True)
+class Layout:
+    """Where the names of a table stand.
+
+    header : whether row 1 holds the names of the columns.
+    names : the column that holds the names of the rows, from 0; None if there is none.
+    """
+
+    header: bool
+    names: int | None
+
+    def words(self, grid: Grid) -> str:
+        """Say it in a few words."""
+        column = None if self.names is None else grid.column_place(self.names)
+        row = f"{grid.line_word if grid.line_word != 'line' else 'row'} 1" if self.header else None
+        if grid.header:  # a table of a program: its header is no row
+            row = "the header" if self.header else None
+        places = [place for place in (row, column) if place is not None]
+        if not places:
+            return "no names"
+        return f"{' and '.join(places)} {'are' if len(places) > 1 else 'is'} names"
+
+    @property
+    def decision(self) -> str:
+        """The option that says that names and numbers are what they seem to be."""
+        return mention("labels", self.header and self.names is not None)
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words in a name, without capitals: `jobID` has job and id."""
+    return [word.casefold() for word in re.findall(r"[^\W\d_]+|[#№]", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))]
+
+
+def says_names(corner: str) -> bool:
+    """Tell whether the word above a column says that it holds names: `job`, `Job ID`, `city_no`, `No.`, `#`."""
+    words = words_of(corner)
+    if not words or (re.search(r"\d", corner) and not corner.startswith("Unnamed:")):
+        return False
+    known = _NUMBERING | _ITEMS
+    return all({word, word.removesuffix("s")} & known for word in words)
+
+
+def stem(word: str) -> str:
+    """Return what is left of a name without its numbers and letters that stand alone: those of m1 and m2 are equal."""
+    return re.sub(r"\d+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])", "*", word.casefold())
+
+
+def one_family(words: Sequence[str]) -> bool:
+    """Tell whether words differ in a number or a letter only: m1, m2, m3, or A, B, C."""
+    stems = set(map(stem, words))
+    return len(words) > 1 and len(stems) == 1 and "*" in next(iter(stems))
+
+
+def outsiders(names: Sequence[str], least: int) -> list[str]:
+    """Return the names outside the one family that nearly all others, at least so many, belong to."""
+    common, count = Counter(map(stem, names)).most_common(1)[0]
+    others = [name for name in names if stem(name) != common]
+    return others if "*" in common and count >= max(least, 2 * len(others)) else []
+
+
+def numbers_items(cells: Sequence[str], others: Sequence[Sequence[str]], least: int = 4) -> bool:
+    """Tell whether a line of numbers seems to number what stands beside or below it.
+
+    It does if its numbers count, in whatever order, are ten times as large as all others, or ascend where the numbers
+    of some other line do not.
+
+    others : the lines parallel to it, the next one first.
+    least : how many ascending numbers are no chance.
+    """
+    values, rest = _values(cells), [_values(line) for line in others]
+    if values is None or len(set(values)) < len(values) or not others:
+        return False
+    whole = all(isinstance(value, int) for value in values)
+    counts = whole and max(values) - min(values) == len(values) - 1
+    numbers = [value for line in others for cell in line for value in _values([cell]) or ()]
+    larger = whole and bool(numbers) and min(values) >= 10 * max(1, *numbers)
+    if len(values) == 2:
+        return counts and larger
+    if counts and len(values) > 1 and (len(values) > 3 or values in (sorted(values), sorted(values, reverse=True))):
+        return not (whole and rest[0] == [value + len(values) for value in values])
+    ascends = len(values) >= least and values == sorted(values)
+    if ascends and any(line is None or line != sorted(line) for line in rest):
+        return True
+    return larger and len(values) > 2
+
+
+def _values(cells: Sequence[str]) -> list[int | float] | None:
+    """Return the numbers of cells with a decimal point or none; None where another cell is among them."""
+    if not all(re.fullmatch(r"\d{1,15}(\.\d{1,3})?", cell, re.ASCII) for cell in cells):
+        return None
+    return [int(value) if value.is_integer() else value for value in map(float, cells)]
+
+
+def refuse_amounts(grid: Grid, cells: Sequence[str], where: str, answer: str) -> None:
+    """Refuse words that may be numbers with a unit: a column of `5 min`, `6 min` is no column of names."""
+    words = [cell for cell in cells if is_word(cell)]
+    if words and all(map(is_amount, words)):
+        shown = ", ".join(map(shorten, words[:2]))
+        raise UsageError(
+            f"{grid.name}: {where} may hold names or numbers ({shown}{', …' if len(words) > 2 else ''}); say {answer} "
+            "if they are names; numbers are written with digits and a mark before fractions, and nothing else"
+        )
+
+
+def refuse_numbers_as_names(grid: Grid, layout: Layout, square: bool) -> None:
+    """Refuse a row and columns of numbers that only seem to number the items."""
+    header = grid.rows[0] if layout.header else None
+    body = grid.rows[1:] if layout.header else grid.rows
+    width = min((len(row) for row in body), default=0)
+    if width < 2 or any(len(row) != width for row in body) or len(header or body[0]) != width:
+        return
+    columns = list(zip(*body, strict=True))
+    if header is not None:
+        _refuse_named_columns(grid, layout, header, columns)
+    as_matrix = len(body) == width and header is None and layout.names is None
+    if layout.names is not None or (square and as_matrix) or (header is None and _has_zero_diagonal(body)):
+        return
+    what = "" if header is None else f" {shorten(header[0])}"
+    first = ", ".join(columns[0][:3])
+    if not one_family(header or ()) and numbers_items(columns[0], columns[1:]):
+        raise UsageError(
+            f"{grid.name}: {grid.column_place(0)}{what} may number the rows ({first}, …); "
+            f"say {mention('id_column', '1')} if it does, {_NUMBERS}"
+        )
+    if _is_list_of_pairs(columns):
+        raise UsageError(
+            f"{grid.name}: this seems to be a list with a pair a line, which is not read, only a matrix; say {_NUMBERS}"
+        )
+    if header is None and len(body) > 1 and numbers_items(body[0], body[1:], least=6):
+        raise UsageError(
+            f"{grid.name}: row 1 may number the columns ({', '.join(body[0][:3])}, …); "
+            f"say {mention('labels', True)} {mention('id_column', '0')} if it does, {_NUMBERS}"
+        )
+
+
+def _refuse_named_columns(grid: Grid, layout: Layout, header: list[str], columns: list[Any]) -> None:
+    """Refuse columns whose own name says that they hold names, or that are none of the family of the others."""
+    for place, (word, cells) in enumerate(zip(header, columns, strict=True)):
+        unique = _values(cells) is not None and len(set(cells)) == len(cells)
+        if place == layout.names or not unique:
+            continue
+        if says_names(word) and set(words_of(word)) & _NUMBERING:
+            raise UsageError(
+                f"{grid.name}: {grid.column_place(place)} {shorten(word)} seems to number the rows; "
+                f"say {mention('id_column', place + 1)} if it does, {_NUMBERS}"
+            )
+
+
+def refuse_columns(grid: Grid, layout: Layout, columns: Names, same_items: bool | None) -> None:
+    """Refuse columns that are none of the matrix by their names, and a list with a pair a line."""
+    if one_family(columns):
+        return
+    naming = [column for column in columns if says_names(column) and not column.startswith("#")]
+    if naming and same_items is not True:
+        raise UsageError(
+            f"{grid.name}: the column {shorten(naming[0])} seems to hold names: a list with a pair a line is not read, "
+            f"only a matrix; say {layout.decision} if it is one of the columns of a matrix"
+        )
+    _refuse_strangers(grid, layout, columns, "column", _SUMS | _ABOUT, 2)
+
+
+def refuse_rows(
     grid: Grid, layout: Layout, rows: Names | None, columns: Names | None, problem: Problem | None, turned: bool
 ) -> None:
-    """Refuse names that say that their row or column is not one of the matrix, or that rows should be columns.
+    """Refuse rows that are none of the matrix by their names, or that should be columns.
 
     turned : whether it was said how the table lies.
     """
     same_items = None if problem is None else problem.feature_sizes.same_items
     cornered = layout.header and layout.names is not None and len(grid.rows[0]) == len(grid.rows[-1])
     corner = grid.rows[0][layout.names or 0] if cornered else ""
-    if same_items is not True:
-        _refuse_lists(grid, layout, columns)
-        if not turned:
-            _refuse_rows_for_columns(grid, corner, rows, columns, problem)
+    if same_items is not True and not turned and (rows is None or rows != columns):
+        _refuse_rows_for_columns(grid, corner, rows, columns, problem)
     if same_items is not False and not turned and words_of(corner)[:1] and words_of(corner)[0] in _DESTINATIONS:
         raise UsageError(
             f"{grid.name}: by {shorten(corner)} in the corner rows may be where one goes to; "
             f"say {mention('transpose', True)} if they are, "
             f"{mention('transpose', False)} if they are where one comes from"
         )
-    for names, unusual, what in ((rows, _SUMS, grid.line_word), (columns, _ABOUT, "column")):
-        for name in names or ():
-            found = [word for word in words_of(name) if word in unusual]
-            if found and not one_family(names or ()):
-                raise UsageError(
-                    f"{grid.name}: the {what if what != 'line' else 'row'} {shorten(name)} seems not to be one of the "
-                    f"matrix; say {mention('skip', name)} to leave it out, {decides(layout)} if it is"
-                )
+    if rows is not None and not one_family(rows):
+        _refuse_strangers(grid, layout, rows, "row" if grid.line_word == "line" else grid.line_word, _SUMS, 3)
+
+
+def _refuse_strangers(grid: Grid, layout: Layout, names: Names, what: str, unusual: frozenset[str], least: int) -> None:
+    """Refuse names that say that theirs is no item, or that are none of the family of all others."""
+    strange = [name for name in names if unusual & set(words_of(name))] or outsiders(names, least)
+    if strange:
+        holds = f"{mention('id_column', strange[0])} if it holds names, " if what == "column" else ""
+        raise UsageError(
+            f"{grid.name}: the {what} {shorten(strange[0])} seems not to be one of the matrix; "
+            f"say {mention('skip', strange[0])} to leave it out, {holds}{layout.decision} if it is"
+        )
 
 
 def refuse_sums(grid: Grid, values: NDArray[np.number], forbidden: NDArray[np.bool_], layout: Layout) -> None:
-    """Refuse a last row, or a last column, in which all numbers are the sums of the others."""
-    if forbidden[-1].any() or forbidden[:, -1].any():
-        return
-    for table, what in ((values, "row"), (values.T, "column")):
-        others, last = table[:-1], table[-1]
-        if len(last) < _LEAST_SUMS or (others != 0).any(1).sum() < 2 or not np.array_equal(others.sum(0), last):
-            continue
-        place = f"{grid.line_word} {grid.lines[-1]}" if what == "row" else grid.column_place(len(grid.rows[-1]) - 1)
-        raise UsageError(
-            f"{grid.name}: {place} is the sum of all {what}s before it; "
-            f"say {mention('skip', place)} to leave it out, {decides(layout)} if it belongs to the matrix"
-        )
+    """Refuse a first or last row, or column, in which all numbers are the sums or the means of the others."""
+    least = 3 if layout.names is None and not layout.header else 2
+    for turned, what in ((False, "row"), (True, "column")):
+        table, marked = (values.T, forbidden.T) if turned else (values, forbidden)
+        for place in (len(table) - 1, 0):
+            others, line = np.delete(table, place, 0), table[place]
+            if marked[place].any() or len(line) < least or (others != 0).any(1).sum() < 2:
+                continue
+            means = others.sum(0) / np.maximum((~np.delete(marked, place, 0)).sum(0), 1)
+            word = "sum" if _equal(others.sum(0), line) else None
+            if word is None and len(line) > 2 and (others != others[0]).any() and _equal(means, line):
+                word = "mean"
+            if word is None:
+                continue
+            number = grid.lines[place + layout.header]
+            column = place + (layout.names is not None and place >= layout.names)
+            named = grid.column_place(column) if turned else f"{grid.line_word} {number}"
+            side = "before" if place else "after"
+            raise UsageError(
+                f"{grid.name}: {named} is the {word} of all {what}s {side} it; "
+                f"say {mention('skip', named)} to leave it out, {layout.decision} if it belongs to the matrix"
+            )
 
 
-def decides(layout: Layout) -> str:
-    """Return the option that says that names and numbers are what they seem to be."""
-    return mention("labels", True) if layout.header and layout.names is not None else mention("labels", False)
+def _equal(exact: NDArray[Any], line: NDArray[np.number]) -> bool:
+    """Tell whether numbers are others, rounded to the decimals that they are written with."""
+    if exact.dtype.kind != "f":
+        return np.array_equal(exact, line)
+    texts = [f"{value:.12g}" for value in line.tolist()]
+    decimals = max(len(text.partition(".")[2]) if "e" not in text else 12 for text in texts)
+    slack = 0.5 * 10.0**-decimals if decimals else 0.0
+    return bool((np.abs(exact - line) <= slack + 1e-9 * np.abs(exact)).all())
 
 
-def _refuse_lists(grid: Grid, layout: Layout, columns: Names | None) -> None:
-    """Refuse a list with a pair a line, such as `job,machine,time`, which is not a matrix."""
-    if columns is None or one_family(columns):
-        return
-    found = [column for column in columns if says_names(column) and not column.startswith("#")]
-    if found and len(columns) <= 4:
-        raise UsageError(
-            f"{grid.name}: the column {shorten(found[0])} seems to hold names: a list with a pair a line is not read, "
-            f"only a matrix; say {decides(layout)} if it is one of the columns of a matrix"
-        )
+def _is_list_of_pairs(columns: Sequence[Sequence[str]]) -> bool:
+    """Tell whether two columns number the two items of a pair, and another says something of it."""
+    if len(columns) < 3 or len(columns[0]) < 3:
+        return False
+    first, second = _values(columns[0]), _values(columns[1])
+    if first is None or second is None or not _count_items(first) or not _count_items(second):
+        return False
+    repeated = len(set(first)) < len(first) or len(set(second)) < len(second)
+    distinct = len(set(zip(first, second, strict=True))) == len(first)
+    more = any(set(_values(column) or [-1]) - {*first, *second} for column in columns[2:])
+    return repeated and distinct and more
+
+
+def _count_items(values: Sequence[int | float]) -> bool:
+    """Tell whether numbers are those of some items, each of them there, from 0 or 1 on."""
+    least, most = int(min(values)), int(max(values))
+    return least in (0, 1) and most > 0 and set(values) == set(range(least, most + 1))
 
 
 def _refuse_rows_for_columns(
     grid: Grid, corner: str, rows: Names | None, columns: Names | None, problem: Problem | None
 ) -> None:
-    """Refuse machines as rows, where the corner or the names say so."""
+    """Refuse machines as rows, where the corner or the names say so, by their words or as M1, M2, … and J1, J2, …"""
     for kind in [type(problem)] if problem is not None else BUILT_IN.values():
         if kind.feature_sizes.same_items:
             continue
-        row_words, column_words = set(kind.row_words), set(kind.column_words)
+        row_words, column_words = {*kind.row_words, *_JOBS}, {*kind.column_words, *_MACHINES}
         known = [word for word in words_of(corner) if word in row_words | column_words]
         wrong = bool(known) and known[0] in column_words
         wrong |= _all_say(columns, row_words) or _all_say(rows, column_words)
+        initials = (kind.row_words[0][0], kind.column_words[0][0])
+        wrong |= _all_begin(columns, initials[0]) or (_all_begin(rows, initials[1]) and columns is not None)
         if wrong:
             raise UsageError(
                 f"{grid.name}: the rows seem to be {kind.column_words[1]}, and must be {kind.row_words[1]}; "
@@ -151,3 +311,14 @@ def _refuse_rows_for_columns(
 def _all_say(names: Sequence[str] | None, words: set[str]) -> bool:
     """Tell whether all names have one of some words in them: job 1, job 2."""
     return bool(names) and all(set(words_of(name)) & words for name in names or ())
+
+
+def _all_begin(names: Sequence[str] | None, letter: str) -> bool:
+    """Tell whether all names are a letter and a number: J1, J2."""
+    return bool(names) and all(re.fullmatch(rf"{letter}[ _-]?\d+", name.casefold()) for name in names or ())
+
+
+def _has_zero_diagonal(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a square table has zeros on its diagonal, as distances have."""
+    square = all(len(row) == len(rows) for row in rows)
+    return square and all(row[place].strip("0.,") == "" != row[place] for place, row in enumerate(rows))

@@ -12,13 +12,12 @@ from ..errors import InputError, UsageError
 from ..problems.arrays import LARGEST_INTEGER
 from ..problems.base import Problem
 from ..problems.instance import BARE, Instance, RawInstance
-from .grid import Grid, cell_of
+from .cells import Grid, Number, Plain, Style, cell_of, read_number
 from .json import raw_from_mapping
-from .matrix import raw_from_grid
-from .numbers import Number, Plain, Style, read_number
 from .points import raw_from_points
 from .raw import DEFAULTS, ReadOptions
 from .read import instance_of, read_instances
+from .table import raw_from_grid
 
 
 def instances_from(value: Any, problem: Problem | None, name: str, options: ReadOptions = DEFAULTS) -> list[Instance]:

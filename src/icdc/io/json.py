@@ -20,12 +20,11 @@ from ..options import mention
 from ..problems import BUILT_IN, SHIPPED
 from ..problems.base import Problem
 from ..problems.instance import BARE, Names, RawInstance
+from .cells import Grid, Number, cell_of, is_word, shorten, too_large
 from .files import too_much
-from .grid import Grid, cell_of
-from .matrix import raw_from_grid
-from .numbers import Number, is_word, shorten, too_large
 from .points import raw_from_points
 from .raw import DEFAULTS, ReadOptions, reject_duplicates, tidy, to_array
+from .table import raw_from_grid
 
 LARGEST_DOCUMENT = 2**26
 """Characters of the largest JSON that is read: its parts take many times as much memory."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..problems.instance import Names, RawInstance
-from .numbers import shorten
+from .cells import shorten
 from .raw import Metric
 
 EARTH = 6371.0088

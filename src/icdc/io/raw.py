@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..options import mention
 from ..problems.instance import BARE, RawInstance
-from .numbers import Number, shorten
+from .cells import Number, shorten
 
 Metric = Literal["euclidean", "geo"]
 METRICS: tuple[str, ...] = ("euclidean", "geo")

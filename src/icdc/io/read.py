@@ -15,17 +15,17 @@ from ..problems.base import Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.instance import BARE, Instance, Names, RawInstance
 from ..problems.present import counted
+from .cells import HINT, shorten
+from .csv import raw_from_table
 from .datasets import raw_from_numpy
 from .files import STDIN, decoded, read_bytes, unpacked
 from .json import FORBIDDEN, raw_from_json
-from .matrix import raw_from_grid
 from .npz import members_of
-from .numbers import HINT, shorten
 from .points import raw_from_points
 from .raw import DEFAULTS, ReadOptions, turned
-from .tables import raw_from_table
+from .table import raw_from_grid
 from .tsplib import looks_like_tsplib, raw_from_tsplib
-from .workbooks import grid_from_workbook, is_workbook
+from .workbook import grid_from_workbook, is_workbook
 
 _TSPLIB, _JSON, _TABLES = (".atsp", ".tsp", ".tour"), (".json", ".jsonl"), (".csv", ".tsv")
 _OLD_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -15,8 +15,7 @@ from ..errors import InputError
 from ..problems import get_problem
 from ..problems.forbidden import huge_numbers, why_impossible
 from ..problems.instance import Instance, RawInstance
-from .grid import LARGEST_GRID
-from .numbers import Number, parse_number, shorten
+from .cells import LARGEST_GRID, Number, parse_number, shorten
 from .raw import to_array
 
 _SECTIONS = {"NODE_COORD_SECTION", "EDGE_WEIGHT_SECTION", "DISPLAY_DATA_SECTION", "TOUR_SECTION"}

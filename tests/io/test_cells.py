@@ -5,7 +5,7 @@ import math
 import pytest
 
 from icdc.errors import InputError, UsageError
-from icdc.io.numbers import Plain, Style, are_names, is_number, is_word, parse_number, read_number, shorten, style_of
+from icdc.io.cells import Plain, Style, are_names, is_number, is_word, parse_number, read_number, shorten, style_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,15 @@
-"""The matrix of a table: its names, its numbers, the pairs it forbids, and triangles that stand for a whole."""
+"""A table of cells becomes a matrix with names, in the order in which the rules decide.
+
+1. Cells (`cells`). What `skip` names is left out, and what is empty around the table; an empty row or column inside it
+   is refused, since it may part two tables, or be a machine that no job may use.
+2. Names. What the options say is heard. Words are names: a first row of them is a header, a first column of them holds
+   labels. Numbers are names below or beside a corner that says so (`job`, `No.`), and around an empty corner if they
+   count. Amounts (`5 min`, `$5`, `1:30`) are names under such a corner, and else refused as one or the other.
+3. Numbers. One way of writing for the whole table; marks are forbidden pairs; half a matrix is mirrored.
+4. Doubts (`doubts`). What seems to be a name among the numbers, or no part of the matrix, is refused with the options
+   that decide: numbers that count, ascend or are far larger than all others; names outside the family of the others;
+   sums and means; lists with a pair a line; rows that should be columns.
+"""
 
 import re
 from collections.abc import Sequence
@@ -12,10 +23,33 @@ from ..errors import InputError, UsageError
 from ..options import mention
 from ..problems.base import Problem
 from ..problems.instance import BARE, Names, RawInstance
-from .doubts import refuse_names, refuse_sums
-from .grid import LARGEST_GRID, Grid
-from .layout import Layout, layout_of
-from .numbers import Number, Plain, Style, is_forbidden, is_missing, read_number, shorten, style_of
+from .cells import (
+    LARGEST_GRID,
+    Grid,
+    Number,
+    Plain,
+    Style,
+    are_names,
+    is_amount,
+    is_forbidden,
+    is_missing,
+    is_number,
+    is_word,
+    read_number,
+    shorten,
+    style_of,
+)
+from .doubts import (
+    Layout,
+    numbers_items,
+    one_family,
+    refuse_amounts,
+    refuse_columns,
+    refuse_numbers_as_names,
+    refuse_rows,
+    refuse_sums,
+    says_names,
+)
 from .points import coordinate_columns, raw_from_points
 from .raw import ReadOptions, reject_duplicates, tidy, to_array
 
@@ -60,18 +94,19 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
     if not data:
         raise InputError(f"{grid.name}: there are labels but no numbers")
     columns = _column_names(grid, layout, data)
-    if options.metric is None and options.labels is None:
-        if columns is not None and same_items is not False:
+    doubtful = options.metric is None and options.labels is None
+    if doubtful and columns is not None:
+        if same_items is not False:
             _refuse_points(grid, columns)
-        refuse_names(grid, layout, None, columns, problem, options.transpose is not None)
+        refuse_columns(grid, layout, columns, same_items)
     rows = _row_names(grid, layout)
-    grid.notes.insert(0, layout.said(grid))
+    grid.notes.insert(0, layout.words(grid))
     if options.metric is not None:
         return _points(grid, body, data, layout, rows, columns, options)
-    if options.labels is None:
-        refuse_names(grid, layout, rows, None, problem, options.transpose is not None)
     found = _read(grid, body, data, first, options)
-    if options.labels is None and options.id_column is None and grid.header is None and not same_items:
+    if doubtful:
+        refuse_rows(grid, layout, rows, columns, problem, options.transpose is not None)
+    if doubtful and not _holds_lists(grid) and not same_items:
         refuse_sums(grid, found.values, found.forbidden, layout)
     square = found.values.shape[0] == found.values.shape[1] > 1
     apart = rows is not None and columns is not None and set(rows) != set(columns)
@@ -79,6 +114,8 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
         triangle = _padded_triangle(grid, body, data, found)
     if triangle is None and same_items is not False and grid.padded and _is_staircase(body, data):
         raise InputError(f"{grid.name}: this seems to be half a matrix; it needs its diagonal, zeros or '-'")
+    if triangle is None and grid.padded:
+        _refuse_gaps(grid, body, data)
     blank = square and same_items is not False and not apart and bool(found.forbidden.diagonal().all())
     if blank:
         np.fill_diagonal(found.forbidden, False)
@@ -94,6 +131,151 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
         notes=tuple(grid.notes),
         is_table=True,
     )
+
+
+def layout_of(grid: Grid, options: ReadOptions, square: bool) -> Layout:
+    """Find the names of a table, or refuse to guess.
+
+    square : whether the problem that was asked for has as many rows as columns.
+    """
+    rows = grid.rows
+    if options.labels and options.id_column is None:
+        if len(rows) < 2:
+            raise InputError(f"{grid.name}: with names in row 1 there is no row of numbers")
+        return Layout(True, 0)
+    header = _has_header(grid, options) if grid.header is None else grid.header
+    if options.id_column is not None:
+        header = header or bool(options.labels)
+        return Layout(header, _named_column(grid, options.id_column, header))
+    if grid.labels is not None:
+        names = 0 if grid.labels else None
+    else:
+        names = _names_column(grid, header, options)
+    layout = Layout(header, names)
+    if options.labels is None and not _holds_lists(grid):
+        refuse_numbers_as_names(grid, layout, square)
+    return layout
+
+
+def _holds_lists(grid: Grid) -> bool:
+    """Tell whether a table is lists of numbers, as in JSON, which have no place for names."""
+    return grid.header is False and grid.labels is False
+
+
+def _has_header(grid: Grid, options: ReadOptions) -> bool:
+    """Tell whether row 1 holds the names of the columns."""
+    first, rest = grid.rows[0], grid.rows[1:]
+    corner, others = first[0], first[1:]
+    beside = [row[0] for row in rest]
+    labelled = bool(rest) and are_names(beside)
+    if labelled and len(first) + 1 == len(rest[0]) and (are_names(first) or all(map(is_number, first))):
+        return _are_sure(grid, first, options)  # a header that does not name the column of labels
+    if not others:
+        # one column under its name, unless the column is all words
+        return bool(rest) and not is_number(corner) and not labelled and (is_word(corner) or corner.casefold() == "x")
+    if are_names(others) or (rest and are_names(first) and not labelled):
+        named = corner == "" or says_names(corner)
+        return not is_number(corner) and (named or _are_sure(grid, others if labelled else first, options))
+    if not rest or any(map(is_word, others)) or options.labels is False:
+        return False
+    if says_names(corner) and not (labelled and any(map(says_names, beside))):
+        return True  # numbers as names, under a corner that says they are names
+    if not all(map(is_number, others)):
+        return False
+    if corner == "":
+        return labelled or _numbers_under_an_empty_corner(grid)
+    if labelled and is_word(corner) and not one_family([corner, *beside]):
+        others_below = [row[1:] for row in rest if len(row) == len(first)]
+        counts = [int(cell) if len(cell) < 9 and cell.isdecimal() else -1 for cell in others]
+        if numbers_items(others, others_below, least=6) or (
+            counts in ([0, 1], [1, 2]) and others_below and others_below[0] != [str(count + 2) for count in counts]
+        ):
+            shown = ", ".join(others[:3])
+            raise _doubt(grid, f"row 1 ({shorten(corner)}, {shown}, …) may be the names of the columns, or a row")
+    return False
+
+
+def _are_sure(grid: Grid, cells: Sequence[str], options: ReadOptions) -> bool:
+    """Tell whether words above columns are names; refuse amounts, of which they may be a row."""
+    words = [cell for cell in cells if is_word(cell)]
+    if options.labels is False:
+        return not words or not all(map(is_amount, words))
+    answer = f"{mention('labels', True)} {mention('id_column', '0')}"
+    refuse_amounts(grid, cells, "row 1", answer)
+    return True
+
+
+def _numbers_under_an_empty_corner(grid: Grid) -> bool:
+    """Tell whether numbers above and beside an empty corner are names, or the first row and column of a matrix."""
+    above, beside = grid.rows[0][1:], [row[0] for row in grid.rows[1:]]
+    if _has_blank_diagonal(grid.rows):
+        if above != beside:
+            return False  # distances with nothing on their diagonal: names would be the same above and beside
+        raise _doubt(grid, "row 1 and column 1 may be names, or distances of a matrix with an empty diagonal")
+    if _counts(above) and _counts(beside) and max(len(above), len(beside)) > 1:
+        return True
+    if not all(map(is_number, beside)):
+        return False
+    raise _doubt(grid, "row 1 and column 1 may be names, or numbers beside a forbidden pair")
+
+
+def _names_column(grid: Grid, header: bool, options: ReadOptions) -> int | None:
+    """Return the column of names, if the first one is; refuse amounts, which may be names or numbers."""
+    body = grid.rows[1:] if header else grid.rows
+    cells = [row[0] for row in body if row]
+    if not body or max(len(row) for row in body) < 2:
+        return None
+    corner = grid.rows[0][0] if header else None
+    named = corner is not None and (corner == "" or says_names(corner))
+    if cells and are_names(cells):
+        if named or (header and len(grid.rows[0]) < len(body[0])):
+            return 0
+        if options.labels is False and all(is_amount(cell) for cell in cells if is_word(cell)):
+            return None
+        refuse_amounts(grid, cells, grid.column_place(0), str(mention("id_column", "1")))
+        return 0
+    return 0 if named and options.labels is not False else None
+
+
+def _named_column(grid: Grid, asked: str, header: bool) -> int | None:
+    """Return the column that `id_column` means; None for none."""
+    width = max(len(row) for row in grid.rows)
+    if asked.isascii() and asked.isdigit() and len(asked) < 9 and int(asked) <= width:
+        return int(asked) - 1 if int(asked) else None
+    if header and asked in grid.rows[0]:
+        # a header that leaves out the corner names the columns from the second on
+        return grid.rows[0].index(asked) + width - len(grid.rows[0])
+    choices = (
+        f": its columns are {', '.join(map(shorten, grid.rows[0][:8]))}" if header else f": it has {width} columns"
+    )
+    raise UsageError(f"{grid.name}: there is no column {shorten(asked)} ({mention('id_column')}){choices}")
+
+
+def _has_blank_diagonal(rows: list[list[str]]) -> bool:
+    """Tell whether a square table has nothing on its diagonal."""
+    return len(rows) > 1 and all(len(row) == len(rows) and row[place] == "" for place, row in enumerate(rows))
+
+
+def _counts(cells: list[str]) -> bool:
+    """Tell whether cells count 0, 1, 2, … or 1, 2, 3, …"""
+    return any(cells == [str(start + place) for place in range(len(cells))] for start in (0, 1)) and bool(cells)
+
+
+def _doubt(grid: Grid, what: str) -> UsageError:
+    return UsageError(
+        f"{grid.name}: {what}; say {mention('labels', True)} if they are, {mention('labels', False)} if they are not"
+    )
+
+
+def _refuse_gaps(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int]) -> None:
+    """Refuse an empty column, under a name or not: it may part two tables, or be a machine that no job may use."""
+    for column in data if len(body) > 1 else ():
+        if not any(row[column] for row in body):
+            place = grid.column_place(column)
+            raise UsageError(
+                f"{grid.name}: {place} is empty in every row; write '-' if all its pairs are forbidden, or say "
+                f"{mention('skip', place)} to leave it out"
+            )
 
 
 def _refuse_points(grid: Grid, columns: Names) -> None:

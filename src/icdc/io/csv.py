@@ -14,11 +14,10 @@ from ..errors import InputError, UsageError, visible
 from ..options import mention
 from ..problems.base import Problem
 from ..problems.instance import RawInstance
-from .grid import LARGEST_GRID, Grid
-from .layout import says_names
-from .matrix import raw_from_grid
-from .numbers import are_names, is_number, is_word
+from .cells import LARGEST_GRID, Grid, are_names, is_number, is_word
+from .doubts import says_names
 from .raw import DEFAULTS, ReadOptions
+from .table import raw_from_grid
 
 _SEPARATORS = ("\t", ";", ",")
 _NAMED = re.compile(r"\s*sep=([\t;,|:^~&])\s*")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError
-from icdc.io.tables import raw_from_table
+from icdc.io.csv import raw_from_table
 from icdc.problems.instance import BARE
 
 
