@@ -83,7 +83,7 @@ def says_names(corner: str) -> bool:
 
 def stem(word: str) -> str:
     """Return what is left of a name without its numbers and letters that stand alone: those of m1 and m2 are equal."""
-    return re.sub(r"\d+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])", "*", word.casefold())
+    return re.sub(r"[#№]?\d+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])", "*", word.casefold())
 
 
 def one_family(words: Sequence[str]) -> bool:
@@ -197,7 +197,7 @@ def refuse_columns(grid: Grid, layout: Layout, columns: Names, same_items: bool 
             f"{grid.name}: the column {shorten(naming[0])} seems to hold names: a list with a pair a line is not read, "
             f"only a matrix; say {layout.decision} if it is one of the columns of a matrix"
         )
-    _refuse_strangers(grid, layout, columns, "column", _SUMS | _ABOUT, 2)
+    _refuse_strangers(grid, layout, columns, "column", same_items)
 
 
 def refuse_rows(
@@ -219,12 +219,17 @@ def refuse_rows(
             f"{mention('transpose', False)} if they are where one comes from"
         )
     if rows is not None and not one_family(rows):
-        _refuse_strangers(grid, layout, rows, "row" if grid.line_word == "line" else grid.line_word, _SUMS, 3)
+        _refuse_strangers(grid, layout, rows, "row" if grid.line_word == "line" else grid.line_word, same_items)
 
 
-def _refuse_strangers(grid: Grid, layout: Layout, names: Names, what: str, unusual: frozenset[str], least: int) -> None:
-    """Refuse names that say that theirs is no item, or that are none of the family of all others."""
-    strange = [name for name in names if unusual & set(words_of(name))] or outsiders(names, least)
+def _refuse_strangers(grid: Grid, layout: Layout, names: Names, what: str, same_items: bool | None) -> None:
+    """Refuse names that say that theirs is no item, or that are none of the family of all others.
+
+    same_items : whether the problem is about one set of items; then it knows itself which names it needs.
+    """
+    unusual, least = (_SUMS | _ABOUT, 2) if what == "column" else (_SUMS, 3)
+    strange = [name for name in names if unusual & set(words_of(name))]
+    strange = strange or ([] if same_items else outsiders(names, least))
     if strange:
         holds = f"{mention('id_column', strange[0])} if it holds names, " if what == "column" else ""
         raise UsageError(
