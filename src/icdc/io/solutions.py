@@ -2,7 +2,6 @@
 
 A solution is read from a TSPLIB tour, from JSON (a list, or the object that `icdc solve --json` prints), from
 a table as `write_solution` makes it ("job,machine", "position,city"), or from plain words: numbers that count
-from ..problems.instance import Instance, Names
 from 0, or the names the instance came with; a first line "# numbers from 0" or "# names" says which.
 """
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, visible
 from ..problems import BUILT_IN, SHIPPED
+from ..problems.instance import Instance, Names
 from .cells import Number, read_number, shorten, style_of
 from .files import decode_text, read_bytes, write_atomically
 from .json import parse_json
