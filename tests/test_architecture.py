@@ -76,7 +76,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
     },
     "evaluation": {"problems", "solving", "io", "options", "errors"},
-    "serve": {"icdc", "problems", "models", "solving", "io", "options", "machine", "errors"},
+    "serve": {"icdc", "problems", "models", "search", "solving", "io", "options", "machine", "errors"},
     "client": {"problems", "solving", "io", "options", "errors"},
 }
 LEAVES = {"cli", "__main__"}

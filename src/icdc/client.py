@@ -11,9 +11,9 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, Unpack
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,44 +21,16 @@ from numpy.typing import NDArray
 
 from .errors import IcdcError, InfeasibleError, InputError, MissingExtraError, UsageError
 from .io import instances_from
+from .options import HTTP, Group, check_all, options_of
 from .problems import get_problem, problem_path
 from .problems.base import Problem
-from .problems.conditions import Item
-from .problems.instance import Conditions, Instance, Number
+from .problems.instance import Conditions, Instance
 from .solving.answer import Answer
 from .solving.verify import Verdict
 
 _ERRORS: dict[int, type[IcdcError]] = {
     cls.exit_code: cls for cls in (UsageError, InputError, InfeasibleError, MissingExtraError)
 }
-
-
-class Words(TypedDict, total=False):
-    """How an instance is to be solved: the options of `icdc.solve` that a server takes.
-
-    model : one of the server's models; by default the one that fits best.
-    solver : a solver's name, or name:key=value,….
-    samples, steps, refine : tries, denoising steps and rounds of refinement of the learned solver.
-    seed : of all random numbers.
-    time_limit : seconds to search.
-    start : a solution to begin with.
-    fixed, stay, open, first, last, busy : what is asked of the solution beyond the matrix.
-    """
-
-    model: str | None
-    solver: str | None
-    samples: int | None
-    steps: int | None
-    refine: int | None
-    seed: int
-    time_limit: float | None
-    start: Sequence[int] | None
-    fixed: Mapping[Item, Item] | Iterable[Sequence[Item]] | None
-    stay: Number | None
-    open: bool
-    first: Item | None
-    last: Item | None
-    busy: Mapping[Item, Number] | Sequence[Number] | None
 
 
 class ServerError(IcdcError):
@@ -71,7 +43,7 @@ class ServerError(IcdcError):
 
 @dataclass(frozen=True)
 class RemoteJob:
-    """A job on a server: follow it, wait for it, or cancel it."""
+    """A job on a server, to follow, to wait for, or to cancel."""
 
     client: "Client"
     id: str
@@ -79,8 +51,8 @@ class RemoteJob:
 
     def state(self) -> dict[str, Any]:
         """Return how it stands: its state, the best cost and bound so far, its answer once it has one."""
-        found: dict[str, Any] = self.client._json("GET", f"/v1/jobs/{self.id}")
-        return found
+        state: dict[str, Any] = self.client._json("GET", f"/v1/jobs/{self.id}")
+        return state
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield every event until the end: its name as "event", and its data."""
@@ -105,9 +77,9 @@ class Client:
     Parameters
     ----------
     url : its address, such as "http://127.0.0.1:8000".
-    token : what it asks for, if it does.
-    timeout : seconds without a word from the server after which it counts as lost.
-    patience : seconds for which a server that is too busy is asked again.
+    token : the token that it needs, if it does.
+    timeout : seconds without an answer after which the connection counts as lost.
+    patience : seconds for which a request is sent again while the server is too busy.
     """
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 60.0, patience: float = 60.0) -> None:
@@ -117,42 +89,40 @@ class Client:
         self.url, self.token, self.timeout, self.patience = url, token, timeout, patience
         self._parts = parts
 
-    def solve(self, instance: Any, *, problem: str | Problem | None = None, **words: Unpack[Words]) -> Answer:
-        """Solve one instance on the server; the words and the answer are those of `icdc.solve`."""
+    def solve(self, instance: Any, *, problem: str | Problem | None = None, **options: Any) -> Answer:
+        """Solve one instance on the server; options and answer are those of `icdc.solve`."""
         one = _one(instance, problem)
-        found = self._json("POST", "/v1/solve", _document(one, words))
-        if "state" in found:  # it takes longer, and has become a job
-            return RemoteJob(self, found["id"], one).answer()
-        return self._answer_of({"answer": found}, one)
+        answer = self._json("POST", "/v1/solve", _document(one, options))
+        if "state" in answer:  # it takes longer, and has become a job
+            return RemoteJob(self, answer["id"], one).answer()
+        return self._answer_of({"answer": answer}, one)
 
-    def submit(self, instance: Any, *, problem: str | Problem | None = None, **words: Unpack[Words]) -> RemoteJob:
-        """Begin a job that goes on without this client; the words are those of `solve`."""
+    def submit(self, instance: Any, *, problem: str | Problem | None = None, **options: Any) -> RemoteJob:
+        """Begin a job that goes on without this client; the options are those of `solve`."""
         one = _one(instance, problem)
-        return RemoteJob(self, self._json("POST", "/v1/jobs", _document(one, words))["id"], one)
+        return RemoteJob(self, self._json("POST", "/v1/jobs", _document(one, options))["id"], one)
 
     def job(self, id: str, instance: Any, *, problem: str | Problem | None = None) -> RemoteJob:
-        """Return a job that was begun before, by its name; its instance is needed to make sense of its answer."""
+        """Return an earlier job by its name; its instance gives its answer a meaning."""
         return RemoteJob(self, id, _one(instance, problem))
 
     def models(self) -> dict[str, Any]:
         """Return the cards of the server's models."""
-        found: dict[str, Any] = self._json("GET", "/v1/models")
-        return found
+        cards: dict[str, Any] = self._json("GET", "/v1/models")
+        return cards
 
     def _answer_of(self, job: Mapping[str, Any], instance: Instance) -> Answer:
-        found = job.get("answer")
-        if found is None:
+        record = job.get("answer")
+        if record is None:
             raise _error(job.get("error") or {"detail": "the job was cancelled before it had an answer", "status": 409})
-        if not found["feasible"]:
-            raise InfeasibleError(found.get("reason") or "no feasible solution was found")
-        if "conditions" in found:
-            instance = replace(instance, conditions=Conditions.from_dict(found["conditions"]))
-        choice = instance.choice(found["solution"])
-        verdict = Verdict(True, found["objective"], found["bound"])
-        return Answer(
-            instance, np.asarray(choice), verdict, found["samples"], found["seconds"], found["seed"], found["solver"],
-            found["model"], interrupted=found["interrupted"], found_by=found["found_by"],
-        )  # fmt: skip
+        if not record["feasible"]:
+            raise InfeasibleError(record.get("reason") or "no feasible solution was found")
+        if "conditions" in record:
+            instance = replace(instance, conditions=Conditions.from_dict(record["conditions"]))
+        choice = np.asarray(instance.choice(record["solution"]))
+        verdict = Verdict(True, record["objective"], record["bound"])
+        names = ("samples", "seconds", "seed", "solver", "model", "interrupted", "found_by")
+        return Answer(instance, choice, verdict, **{name: record[name] for name in names})
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = str(self._parts.hostname), self._parts.port
@@ -165,14 +135,14 @@ class Client:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         """Send a request, again where the server is too busy; return an answer that is no refusal."""
-        given = {"Content-Type": "application/json", **(headers or {})}
+        sent = {"Content-Type": "application/json", **(headers or {})}
         if self.token is not None:
-            given["Authorization"] = f"Bearer {self.token}"
+            sent["Authorization"] = f"Bearer {self.token}"
         deadline = time.monotonic() + self.patience
         while True:
             connection = self._connection()
             try:
-                connection.request(method, self._parts.path.rstrip("/") + path, body, given)
+                connection.request(method, self._parts.path.rstrip("/") + path, body, sent)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
@@ -225,33 +195,37 @@ class Client:
 
 
 def _one(value: Any, problem: str | Problem | None) -> Instance:
-    """Return what was given as one checked instance."""
-    asked = get_problem(problem) if isinstance(problem, str) else problem
-    found = instances_from(value, asked, "instance")
-    if len(found) != 1:
-        raise UsageError(f"a request holds one instance, this holds {len(found)}; send them one by one")
-    return found[0]
+    """Return a value as one checked instance."""
+    instances = instances_from(value, get_problem(problem) if isinstance(problem, str) else problem, "instance")
+    if len(instances) != 1:
+        raise UsageError(f"a request holds one instance, this holds {len(instances)}; send them one by one")
+    return instances[0]
 
 
-def _said(words: Words) -> dict[str, Any]:
-    """Return the words of a request as JSON holds them; pairs as lists, since their items may be numbers."""
-    unknown = [word for word in words if word not in Words.__annotations__]
-    if unknown:
-        raise UsageError(f"unknown option '{unknown[0]}'; choose from {', '.join(Words.__annotations__)}")
-    said: dict[str, Any] = {word: value for word, value in words.items() if value is not None}
-    if "start" in said:
-        said["start"] = [int(item) for item in said["start"]]  # also from an array
-    if "fixed" in said:
-        pairs = said["fixed"]
-        said["fixed"] = [list(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
-    if "busy" in said and not isinstance(said["busy"], Mapping):
-        said["busy"] = list(said["busy"])
-    return said
+def _values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a request, checked, as JSON holds them; pairs as lists, since their items may be numbers.
+
+    How content is read is not among them: the instance is sent as it is understood here.
+    """
+    allowed = [one.name for one in options_of(HTTP, Group.RUN, Group.SOLVER, Group.CONDITIONS)]
+    allowed = [name for name in allowed if name not in ("problem", "name")]
+    for name in options:
+        if name not in allowed:
+            raise UsageError(f"unknown option '{name}'; choose from {', '.join(allowed)}")
+    values = check_all({name: value for name, value in options.items() if value is not None})
+    if "start" in values:
+        values["start"] = [int(item) for item in values["start"]]  # also from an array
+    if "fixed" in values:
+        pairs = values["fixed"]
+        values["fixed"] = [list(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
+    if "busy" in values and not isinstance(values["busy"], Mapping):
+        values["busy"] = list(values["busy"])
+    return values
 
 
-def _document(instance: Instance, words: Words) -> dict[str, Any]:
-    """Return an instance and the words of a request as the server reads them."""
-    said = _said(words)
+def _document(instance: Instance, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an instance and the options of a request as the server reads them."""
+    values = _values(options)
     path = problem_path(instance.problem)
     if ":" in path:
         raise UsageError(f"a server solves the problems that ship, not '{path}'")
@@ -262,7 +236,7 @@ def _document(instance: Instance, words: Words) -> dict[str, Any]:
         document["rows"] = list(instance.rows)
     if instance.columns is not None and not instance.problem.feature_sizes.same_items:
         document["columns"] = list(instance.columns)
-    return {"instance": {"problem": path, **document}, "name": instance.name, **said}
+    return {"instance": {"problem": path, **document}, "name": instance.name, **values}
 
 
 def _with_gaps(array: NDArray[Any], instance: Instance) -> Any:
@@ -276,17 +250,15 @@ def _with_gaps(array: NDArray[Any], instance: Instance) -> Any:
 
 def _parsed(content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        document = json.loads(content)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _error(refusal: Mapping[str, Any]) -> IcdcError:
-    """Return the error behind a refusal: that of the package, where the command line would know the case, too."""
-    sentence, status = (
-        str(refusal.get("detail") or f"the server answered {refusal.get('status')}"),
-        refusal.get("status"),
-    )
+    """Return the error behind a refusal: that of the package with its exit code, or a ServerError."""
+    status = int(refusal.get("status") or 0)
+    sentence = str(refusal.get("detail") or f"the server answered {status}")
     cls = _ERRORS.get(refusal.get("exit_code") or 0)
-    return cls(sentence) if cls is not None else ServerError(sentence, int(status or 0))
+    return cls(sentence) if cls is not None else ServerError(sentence, status)

@@ -378,7 +378,7 @@ def check_range(
     elif least is not None and not value >= least:
         wrong = f"be at least {least:g}{unit}"
     elif most is not None and not value <= most:
-        wrong = f"be at most {most}{unit}"
+        wrong = f"be at most {f'{most:g}' if isinstance(most, float) else most}{unit}"
     if wrong is not None:
         raise UsageError(f"{name} must {wrong}, got {value}")
 

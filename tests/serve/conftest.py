@@ -17,11 +17,11 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from icdc.serve import crew as crew_module
+from icdc.errors import IcdcError
+from icdc.serve import workers as workers_module
 from icdc.serve.app import make_app
-from icdc.serve.limits import Limits, Settings
-from icdc.serve.telling import Teller
-from icdc.serve.worker import Batch, Device, Message, solve_batch
+from icdc.serve.limits import Limits, Refusal, Settings, refusal_of
+from icdc.serve.worker import Batch, Device, Message, Process, Progress, Reading, solve_tasks
 
 SHOP = [[3, 9, 4], [7, 2, 8], [5, 6, 1], [4, 4, 9], [8, 3, 2]]
 
@@ -30,9 +30,10 @@ SHOP = [[3, 9, 4], [7, 2, 8], [5, 6, 1], [4, 4, 9], [8, 3, 2]]
 class Director:
     """Tells the workers of a test what to do, and remembers what they were sent.
 
-    hold : batches are not solved before it is set free.
-    deaf : workers do not hear that they should stop.
+    free : batches are solved only while it is set.
+    deaf : workers do not react when they are stopped.
     dies : how many more batches kill their worker.
+    poison : the name of an instance that kills every worker.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -40,6 +41,7 @@ class Director:
     free: threading.Event = field(default_factory=threading.Event)
     deaf: bool = False
     dies: int = 0
+    poison: str = ""
     first_answer: bool = False
 
     def hold(self) -> None:
@@ -47,72 +49,79 @@ class Director:
 
 
 class ThreadWorker:
-    """A worker that solves in a thread of this process, as the director says."""
+    """A worker in a thread of this process: it reads like one, and solves as the director says."""
 
     director: Director
 
-    def __init__(self, device: Device, hear: Callable[[Any, Message | None], None]) -> None:
-        self.device, self.hear = device, hear
-        self.ready, self.batch, self.pid = False, None, 0
+    def __init__(self, device: Device, settings: Settings, hear: Callable[[Any, Message | None], None]) -> None:
+        self.device, self.settings, self.hear = device, settings, hear
+        self.ready = False
         self.stopped = threading.Event()
-        self.director.workers.append(self)
+        if device.kind != "reader":
+            self.director.workers.append(self)
 
     def start(self) -> None:
-        self.inbox: queue.Queue[Batch | None] = queue.Queue()
+        self.inbox: queue.Queue[Batch | Reading | None] = queue.Queue()
         threading.Thread(target=self._work, args=(self.inbox,), daemon=True).start()
         self.hear(self, Message("ready"))
 
-    def solve(self, batch: Batch) -> None:
-        self.batch = batch.number
+    def send(self, work: Any) -> None:
+        if isinstance(work, int):
+            if not self.director.deaf:
+                self.stopped.set()
+            return
         self.stopped.clear()
-        self.director.batches.append(batch)
-        self.inbox.put(batch)
-
-    def stop(self) -> None:
-        if not self.director.deaf:
-            self.stopped.set()
+        if isinstance(work, Batch):
+            self.director.batches.append(work)
+        self.inbox.put(work)
 
     def kill(self) -> None:
         self.inbox.put(None)
         self.hear(self, None)
 
-    def _work(self, inbox: "queue.Queue[Batch | None]") -> None:
-        while (batch := inbox.get()) is not None:
-            director = self.director
-            if director.dies:
-                director.dies -= 1
+    def _work(self, inbox: "queue.Queue[Batch | Reading | None]") -> None:
+        while (work := inbox.get()) is not None:
+            if isinstance(work, Reading):
+                process = Process(None, self.device, self.settings)  # type: ignore[arg-type]
+                process._send = lambda message: self.hear(self, message)  # type: ignore[method-assign]
+                process._do(work)
+            elif not self._solve(work):
                 self.hear(self, None)
                 return
-            teller = Teller([o.instance for o in batch.orders], batch, lambda m: self.hear(self, m))
-            if director.first_answer:
-                for place, order in enumerate(batch.orders):
-                    told = {"seconds": 0.01, "cost": 99, "bound": 1, "solution": [0] * len(order.instance.arrays)}
-                    self.hear(self, Message("improved", batch.number, place, told))
-            while not director.free.is_set() and not self.stopped.is_set():
-                time.sleep(0.005)
-            if self.stopped.is_set():
-                self.hear(self, Message("done", batch.number, data={}))
-                continue
-            try:
-                answers = solve_batch(batch.orders, teller, self.device)
-            except Exception as error:
-                from icdc.serve.worker import Failure
 
-                self.hear(
-                    self, Message("failed", batch.number, data=Failure(str(error), getattr(error, "exit_code", None)))
-                )
-                continue
-            self.hear(self, Message("done", batch.number, data=answers))
+    def _solve(self, batch: Batch) -> bool:
+        """Solve a batch; return False where that kills the worker."""
+        director, number = self.director, batch.number
+        if director.dies or director.poison in [task.instance for task in batch.tasks]:
+            director.dies = max(0, director.dies - 1)
+            return False
+        tasks = [task.unpack() for task in batch.tasks]
+        progress = Progress(tasks, number, lambda message: self.hear(self, message))
+        if director.first_answer:
+            for place, task in enumerate(tasks):
+                best = {"seconds": 0.01, "cost": 99, "bound": 1, "solution": [0] * task.instance.shape[0]}
+                self.hear(self, Message("improved", number, place, best | {"found_by": None}))
+        while not director.free.is_set() and not self.stopped.is_set():
+            time.sleep(0.005)
+        if self.stopped.is_set():
+            self.hear(self, Message("done", number, data={}))
+            return True
+        try:
+            self.hear(self, Message("done", number, data=solve_tasks(tasks, progress, self.device)))
+        except Exception as error:
+            refusal = refusal_of(error) if isinstance(error, IcdcError) else Refusal(500, str(error))
+            self.hear(self, Message("failed", number, data=refusal))
+        return True
 
 
 @pytest.fixture
 def director(monkeypatch: pytest.MonkeyPatch) -> Director:
     """The director of the workers of this test's servers."""
-    made = Director()
-    made.free.set()
-    worker = type("DirectedWorker", (ThreadWorker,), {"director": made})
-    monkeypatch.setattr(crew_module, "Worker", worker)
-    return made
+    director = Director()
+    director.free.set()
+    worker = type("DirectedWorker", (ThreadWorker,), {"director": director})
+    monkeypatch.setattr(workers_module, "Worker", worker)
+    return director
 
 
 @pytest.fixture

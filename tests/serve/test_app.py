@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from icdc.serve import archive as archive_module
-from icdc.serve import crew as crew_module
-from icdc.serve.intake import BODIES, Intake
-from icdc.serve.limits import Limits, Settings
-from icdc.serve.orders import Source
-from icdc.serve.refusals import Refusal
+from icdc.serve import jobs as jobs_module
+from icdc.serve import workers as workers_module
+from icdc.serve.limits import Limits, Refusal, Settings
+from icdc.serve.security import BODIES, Intake
 
 from .conftest import SHOP, Director
 
@@ -126,10 +124,14 @@ def test_bodies_that_come_in_at_once_are_limited_together() -> None:
 
         return SimpleNamespace(headers={"content-type": "text/csv"}, query_params={}, stream=stream)
 
+    async def receive() -> int:
+        async with intake.receive(request()) as source:
+            return len(source.content)
+
     async def story() -> list[Any]:
-        tasks = [asyncio.ensure_future(intake.source(request())) for _ in range(BODIES + 4)]
+        tasks = [asyncio.ensure_future(receive()) for _ in range(BODIES + 4)]
         await asyncio.sleep(0.01)
-        assert intake.arriving <= BODIES * 1000
+        assert intake.held <= BODIES * 1000
         gate.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -137,8 +139,8 @@ def test_bodies_that_come_in_at_once_are_limited_together() -> None:
     refused = [end for end in ends if isinstance(end, Refusal)]
     assert {end.status for end in refused} == {429}
     assert len(refused) == BODIES + 4 - BODIES * 1000 // 900
-    assert all(len(end.content) == 901 for end in ends if isinstance(end, Source))
-    assert intake.arriving == 0
+    assert {end for end in ends if isinstance(end, int)} == {901}
+    assert intake.held == 0
 
 
 def test_a_job_from_begin_to_end_with_its_events(serving: Serving, shop: dict[str, Any]) -> None:
@@ -172,7 +174,7 @@ def test_those_alike_are_solved_together(serving: Serving, director: Director, s
     director.free.set()
     for address in (*addresses, other):
         assert parsed(client.get(f"{address}/events").text)[-1]["data"]["state"] == "done"
-    assert [len(batch.orders) for batch in director.batches] == [1, 3, 2, 1]
+    assert [len(batch.tasks) for batch in director.batches] == [1, 3, 2, 1]
     assert len({json.dumps(client.get(one).json()["answer"]["solution"]) for one in addresses}) == 1
 
 
@@ -185,6 +187,20 @@ def test_a_full_queue_says_when_to_come_back(serving: Serving, director: Directo
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) >= 1
     assert "2 requests wait already" in refused.json()["detail"]
+
+
+def test_healthy_is_not_ready(serving: Serving, director: Director, shop: dict[str, Any]) -> None:
+    """While every worker is held, the server is healthy, but a new request would wait."""
+    client = serving()
+    assert client.get("/readyz").json() == {"status": "ready", "free": 1, "waiting": 0}
+    director.hold()
+    addresses = [client.post("/v1/jobs", json=shop).headers["location"] for _ in range(2)]
+    assert client.get("/healthz").status_code == 200
+    busy = client.get("/readyz")
+    assert (busy.status_code, busy.json()) == (503, {"status": "busy", "free": 0, "waiting": 1})
+    director.free.set()
+    assert_soon(lambda: client.get(addresses[1]).json()["state"] == "done")
+    assert_soon(lambda: client.get("/readyz").status_code == 200)
 
 
 def test_cancelling_what_waits_and_what_runs(serving: Serving, director: Director, shop: dict[str, Any]) -> None:
@@ -207,7 +223,7 @@ def test_a_batch_goes_on_while_anybody_wants_it(serving: Serving, director: Dire
     one, other = (client.post("/v1/jobs", json=shop).headers["location"] for _ in range(2))
     client.delete(first)
     assert_soon(lambda: len(director.batches) == 2)
-    assert len(director.batches[1].orders) == 2
+    assert len(director.batches[1].tasks) == 2
     (worker,) = director.workers
     jobs = client.app.state.jobs  # type: ignore[attr-defined]
     jobs._loop.call_soon_threadsafe(jobs.cancel, jobs.find(one.rsplit("/", 1)[1]))
@@ -222,8 +238,8 @@ def test_a_worker_that_does_not_stop_is_killed(
     serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job ends with the best that was heard of, and the next job is solved."""
-    monkeypatch.setattr(crew_module, "UNWILLING", 0.1)
-    monkeypatch.setattr(crew_module, "LATE", 0.1)
+    monkeypatch.setattr(workers_module, "KILL_AFTER", 0.1)
+    monkeypatch.setattr(workers_module, "STOP_AFTER", 0.1)
     client = serving()
     director.hold()
     director.deaf = director.first_answer = True
@@ -241,9 +257,9 @@ def test_a_worker_that_does_not_stop_is_killed(
 def test_without_any_answer_the_time_is_up_all_the_same(
     serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew_module, "UNWILLING", 0.1)
-    monkeypatch.setattr(crew_module, "LATE", 0.05)
-    monkeypatch.setattr(crew_module, "FIRST", 0.1)
+    monkeypatch.setattr(workers_module, "KILL_AFTER", 0.1)
+    monkeypatch.setattr(workers_module, "STOP_AFTER", 0.05)
+    monkeypatch.setattr(workers_module, "FIRST_ANSWER", 0.1)
     client = serving(seconds=0.2)
     director.hold()
     director.deaf = True
@@ -268,26 +284,35 @@ def test_jobs_of_a_worker_that_dies_are_begun_again(serving: Serving, director: 
     assert client.post("/v1/solve", json=shop).status_code == 200
 
 
-def test_one_bad_order_does_not_spoil_its_batch(
-    serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("end", ["fails", "dies"])
+def test_one_bad_task_does_not_spoil_its_batch(
+    serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
+    """The others of its batch are begun again without it, and so is it: only its own deaths are counted."""
     from . import conftest
 
-    real = conftest.solve_batch
+    real = conftest.solve_tasks
 
-    def touchy(orders: Any, *rest: Any) -> Any:
-        if any(order.instance.name == "bad" for order in orders):
+    def touchy(tasks: Any, *rest: Any) -> Any:
+        if any(task.instance.name == "bad" for task in tasks):
             raise RuntimeError("it cannot be done")
-        return real(orders, *rest)
+        return real(tasks, *rest)
 
-    monkeypatch.setattr(conftest, "solve_batch", touchy)
     client = serving()
     director.hold()
     names = ["first", "good", "bad", "fine"]
     addresses = [client.post("/v1/jobs", json=shop | {"name": name}).headers["location"] for name in names]
+    if end == "fails":
+        monkeypatch.setattr(conftest, "solve_tasks", touchy)
+    else:
+        director.poison = "bad"
     director.free.set()
     states = [parsed(client.get(f"{one}/events").text)[-1]["data"]["state"] for one in addresses]
     assert states == ["done", "done", "failed", "done"]
+    sizes = [len(batch.tasks) for batch in director.batches]
+    assert sizes[:2] == [1, 3]
+    assert set(sizes[2:]) == {1}
+    assert len(sizes) == (5 if end == "fails" else 6)
 
 
 def test_what_takes_long_becomes_a_job(serving: Serving, director: Director, shop: dict[str, Any]) -> None:
@@ -391,7 +416,7 @@ def test_jobs_that_ended_long_ago_take_little_memory(
     serving: Serving, director: Director, shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their curve stays, solutions on the way to it go; and only so many are kept at all."""
-    monkeypatch.setattr(archive_module, "REPLAYED", 0.05)
+    monkeypatch.setattr(jobs_module, "REPLAYED", 0.05)
     client = serving(kept=3)
     addresses = []
     for seed in range(5):
@@ -405,8 +430,8 @@ def test_jobs_that_ended_long_ago_take_little_memory(
     assert all("solution" not in data and "cost" in data for data in improved)
     assert events[-1]["data"]["answer"]["solution"]
     jobs = client.app.state.jobs  # type: ignore[attr-defined]
-    assert not jobs.crew.running
-    assert not jobs.crew._timers
+    assert not jobs.workers.batches
+    assert not jobs.workers._tasks
 
 
 def test_a_job_that_has_ended_lets_go_of_its_matrix_and_its_timer(serving: Serving, shop: dict[str, Any]) -> None:
@@ -415,27 +440,33 @@ def test_a_job_that_has_ended_lets_go_of_its_matrix_and_its_timer(serving: Servi
     for seed in range(6):
         address = client.post("/v1/jobs", json=shop | {"seed": seed}).headers["location"]
         assert_soon(lambda address=address: client.get(address).json()["state"] == "done")  # type: ignore[misc]
-    archive = client.app.state.jobs.archive  # type: ignore[attr-defined]
-    assert len(archive.records) == len(archive._forgetting) == 3
-    for job in archive.records.values():
+    jobs = client.app.state.jobs  # type: ignore[attr-defined]
+    assert len(jobs.records) == len(jobs._forgetting) == 3
+    for job in jobs.records.values():
         assert job.source is None
         with pytest.raises(AssertionError):
-            _ = job.order
-    assert not archive._tasks
+            _ = job.task
+    assert not jobs._tasks
+
+
+def test_no_more_jobs_stay_in_memory_than_are_kept(serving: Serving, director: Director, shop: dict[str, Any]) -> None:
+    """However many ended after the last of them had come."""
+    client = serving(kept=2)
+    director.hold()
+    addresses = [client.post("/v1/jobs", json=shop | {"seed": seed}).headers["location"] for seed in range(5)]
+    director.free.set()
+    assert_soon(lambda: client.get(addresses[-1]).json()["state"] == "done")
+    assert [client.get(address).status_code for address in addresses] == [404, 404, 404, 200, 200]
 
 
 def test_many_improvements_are_thinned_out() -> None:
-    from icdc.serve.records import MOST_EVENTS, JobRecord
-
-    job = JobRecord.__new__(JobRecord)
-    job.kept, job.events, job._numbers = True, [], iter(range(1, 10**6))  # type: ignore[assignment]
-    job._changed = asyncio.Event()
-    for number in range(5 * MOST_EVENTS):
-        job.tell("improved", {"cost": -number})
-    assert len(job.events) <= MOST_EVENTS
-    numbers = [number for number, *_ in job.events]
+    events, most = jobs_module.Events(), jobs_module.MOST_EVENTS
+    for number in range(5 * most):
+        events.add("improved", {"cost": -number})
+    assert len(events.events) <= most
+    numbers = [number for number, *_ in events.events]
     assert numbers == sorted(numbers)
-    assert numbers[-1] == 5 * MOST_EVENTS
+    assert numbers[-1] == 5 * most
     assert numbers[0] == 1
 
 

@@ -5,14 +5,14 @@ from icdc.serve.metrics import Counter, Gauge, Histogram, Metrics
 
 def test_counters_gauges_and_histograms() -> None:
     counter = Counter("c_total", "")
-    counter.add(route="/a", code="200")
-    counter.add(2, code="200", route="/a")
-    counter.add(code="404", route="/a")
+    counter.inc(route="/a", code="200")
+    counter.inc(2, code="200", route="/a")
+    counter.inc(code="404", route="/a")
     assert counter.lines() == ['c_total{code="200",route="/a"} 3', 'c_total{code="404",route="/a"} 1']
     assert Gauge("g", "", lambda: 1.5).lines() == ["g 1.5"]
     histogram = Histogram("h", "", (1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 7.0):
-        histogram.see(value)
+        histogram.observe(value)
     assert histogram.lines() == [
         'h_bucket{le="1"} 2',
         'h_bucket{le="2"} 3',

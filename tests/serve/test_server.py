@@ -1,12 +1,15 @@
 """A real server process under what happens to servers: signals, dead workers, clients that stall or leave."""
 
 import asyncio
+import contextlib
 import http.client
-import json
+import io
 import os
 import signal
 import socket
+import threading
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,9 @@ import uvicorn
 
 import icdc
 from icdc.cli import run
-from icdc.client import ServerError
 from icdc.machine import may_have_gpu
-from icdc.serve import running
+from icdc.serve import server as server_module
+from icdc.serve.requests import KINDS
 from icdc.serve.store import Store
 
 from .conftest import RunningServer, free_port
@@ -34,16 +37,16 @@ LONG = {"instance": {"problem": "pmsp", "matrix": HARD}}
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
+    """Return the workers of a server: the processes it has started that have loaded torch; readers do not."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                command = (entry / "cmdline").read_bytes()
+                is_worker = int(fields[1]) == pid and b"libtorch" in (entry / "maps").read_bytes()
             except OSError:
                 continue
-            if int(fields[1]) == pid and b"spawn_main" in command:
+            if is_worker:
                 found.append(int(entry.name))
     return found
 
@@ -193,7 +196,7 @@ def test_what_stands_in_the_way_is_a_sentence(tmp_path: Path, capsys: pytest.Cap
 
 def test_connections_that_ask_for_nothing_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a request before them or not; one that gets an answer all the time is not."""
-    monkeypatch.setattr(running, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.2)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"transfer-encoding", b"chunked")]})
@@ -211,7 +214,9 @@ def test_connections_that_ask_for_nothing_are_given_up(monkeypatch: pytest.Monke
             writer.close()
 
     async def story() -> list[bytes]:
-        config = uvicorn.Config(app, http=running._Protocol, lifespan="off", log_level="critical", port=free_port())
+        config = uvicorn.Config(
+            app, http=server_module._Protocol, lifespan="off", log_level="critical", port=free_port()
+        )
         server = uvicorn.Server(config)
         serving = asyncio.ensure_future(server.serve())
         while not server.started:
@@ -242,52 +247,80 @@ def test_small_answers_on_an_open_connection_are_not_held_back(running_server: R
     assert min(seconds[1:]) < 0.03  # the first is sent at once either way
 
 
-def test_the_client_returns_the_answers_of_icdc_solve(running_server: RunningServer) -> None:
-    client = icdc.Client(running_server.url)
-    matrix = np.random.default_rng(1).integers(2, 30, (9, 3))
-    here, there = icdc.solve(matrix, solver="search"), client.solve(matrix, solver="search")
-    assert there.objective == here.objective
-    assert there.optimal == here.optimal
-    assert there.problem.name == "pmsp"
-    assert there.found_by == here.found_by
-    loads = [int(matrix[there.choice == m, m].sum()) for m in range(3)]
-    assert max(loads) == there.objective
-    job = client.submit(matrix, time_limit=2)
-    names = [event["event"] for event in job.events()]
-    assert names[-1] == "end"
-    assert "improved" in names
-    assert job.answer().objective == here.objective
-    assert "pmsp" in client.models()
-    # what is wrong is said by the same errors as here
-    with pytest.raises(icdc.UsageError, match="unknown solver 'nobody'"):
-        client.solve(matrix, solver="nobody")
-    with pytest.raises(icdc.UsageError, match="unknown option 'colour'; choose from model, solver"):
-        client.solve(matrix, colour="red")  # type: ignore[call-arg]
-    with pytest.raises(icdc.UsageError, match="a server's address looks like"):
-        icdc.Client("127.0.0.1:8000")
-    with pytest.raises(ServerError, match="cannot be reached"):
-        icdc.Client(f"http://127.0.0.1:{free_port()}").solve(matrix)
-    with pytest.raises(ServerError, match="there is no job"):
-        client.job("nobody", matrix).state()
+def hostile_workbooks() -> dict[str, bytes]:
+    """Return small workbooks that take long, or much memory, to read: columns, merged cells and rows without end."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["job", "saw", "mill"], ["a", 1, 2], ["b", 3, 4]):
+        book.active.append(row)
+    plain = io.BytesIO()
+    book.save(plain)
+    columns = b"<cols>" + b'<col min="1" max="16384" width="9"/>' * 400_000 + b"</cols><sheetData>"
+    merged = b"</sheetData><mergeCells>" + b'<mergeCell ref="A1:XFD1048576"/>' * 20_000 + b"</mergeCells>"
+    rows = b"".join(b'<row r="%d"/>' % row for row in range(4, 1_000_000)) + b"</sheetData>"
+    changes = {
+        "columns": (b"<sheetData>", columns),
+        "merged": (b"</sheetData>", merged),
+        "rows": (b"</sheetData>", rows),
+    }
+    return {name: _changed(plain.getvalue(), *change) for name, change in changes.items()}
 
 
-def test_the_client_sends_forbidden_pairs(running_server: RunningServer) -> None:
-    answer = icdc.Client(running_server.url).solve([[1, None], [None, 1], [5, 6]], problem="pmsp")
-    assert answer.solution[:2] == [0, 1]
-    assert answer.objective == 6
+def _changed(workbook: bytes, old: bytes, new: bytes) -> bytes:
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(workbook)) as before, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as after:
+        for entry in before.infolist():
+            content = before.read(entry)
+            after.writestr(entry.filename, content.replace(old, new) if "sheet1" in entry.filename else content)
+    return changed.getvalue()
 
 
-def test_large_work_becomes_a_job_for_the_client_too(running_server: RunningServer) -> None:
-    """A time limit that is longer than a request waits for is answered with an address, which the client follows."""
-    client = icdc.Client(running_server.url)
-    assert client.solve([[1, 2], [3, 4], [5, 6]], time_limit=200).optimal
+@pytest.mark.parametrize("name", ["columns", "merged", "rows"])
+def test_a_hostile_workbook_is_ended_and_holds_nobody_up(
+    running_server: RunningServer, shop: dict[str, Any], name: str
+) -> None:
+    kind = next(kind for kind, ending in KINDS.items() if ending == ".xlsx")
+    workbook = hostile_workbooks()[name]
+    assert len(workbook) < 10**7
+    ends: list[tuple[float, int]] = []
+
+    def send() -> None:
+        began = time.monotonic()
+        response = httpx.post(
+            f"{running_server.url}/v1/solve?problem=pmsp", content=workbook, headers={"content-type": kind}, timeout=60
+        )
+        ends.append((time.monotonic() - began, response.status_code))
+
+    senders = [threading.Thread(target=send) for _ in range(2)]
+    with httpx.Client(base_url=running_server.url, timeout=30) as client:
+        client.post("/v1/solve", json=shop)
+        for sender in senders:
+            sender.start()
+        time.sleep(0.3)
+        began = time.monotonic()
+        assert client.post("/v1/solve", json=shop).status_code == 200
+        assert client.get("/healthz").status_code == 200
+        assert time.monotonic() - began < 3
+    for sender in senders:
+        sender.join()
+    assert {status for _, status in ends} <= {200, 413, 422}
+    assert min(seconds for seconds, _ in ends) < 10
 
 
-def test_what_is_said_on_the_wire_is_json(running_server: RunningServer) -> None:
-    response = httpx.post(
-        f"{running_server.url}/v1/solve?problem=atsp",
-        content="0,1\n2,0\n",
-        headers={"content-type": "text/csv"},
-        timeout=30,
-    )
-    assert json.loads(response.content)["objective"] == 3
+def test_a_stop_does_not_wait_for_reading(start_server: Start) -> None:
+    server = start_server("--grace", "0.5").wait()
+    kind = next(kind for kind, ending in KINDS.items() if ending == ".xlsx")
+    workbook = hostile_workbooks()["columns"]
+
+    def send() -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            url = f"{server.url}/v1/solve?problem=pmsp"
+            httpx.post(url, content=workbook, headers={"content-type": kind}, timeout=60)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    assert server.stop(signal.SIGTERM) == 0
+    assert time.monotonic() - began < 10
+    sender.join()

@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from icdc.errors import InputError
-from icdc.serve import archive as archive_module
+from icdc.serve import jobs as jobs_module
 from icdc.serve.limits import Limits, Settings
-from icdc.serve.orders import Source
+from icdc.serve.requests import Source
 from icdc.serve.store import NoRoomError, Store
 
 from .conftest import Director
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_a_sentence(serving: Serving, shop: dict[str, Any], tm
     addresses = [client.post("/v1/jobs", json=shop | {"seed": seed}).headers["location"] for seed in range(40)]
     for address in addresses:
         assert_soon(lambda address=address: client.get(address).json()["state"] == "done")  # type: ignore[misc]
-    store: Store = client.app.state.jobs.archive.store  # type: ignore[attr-defined]
+    store: Store = client.app.state.jobs.store  # type: ignore[attr-defined]
     store._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     file = tmp_path / "jobs.sqlite3"
     content = file.read_bytes()
@@ -146,7 +146,7 @@ def test_unfinished_jobs_run_again_and_finished_ones_keep_their_answers(
 def test_an_answer_that_the_disk_does_not_take_is_given_and_stored_later(
     serving: Serving, shop: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_module, "STORE_AGAIN", 0.05)
+    monkeypatch.setattr(jobs_module, "STORE_AGAIN", 0.05)
     client = serving(Settings(data=tmp_path))
     full = True
     real = Store.finish
@@ -163,7 +163,7 @@ def test_an_answer_that_the_disk_does_not_take_is_given_and_stored_later(
     assert end["answer"]["feasible"]
     assert "tried again" in end["notes"][-1]
     full = False
-    store: Store = client.app.state.jobs.archive.store  # type: ignore[attr-defined]
+    store: Store = client.app.state.jobs.store  # type: ignore[attr-defined]
     assert_soon(lambda: not store.unfinished())
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.baselines.heuristics import RandomSolver
 from icdc.errors import UsageError
 from icdc.problems import get_problem
 from icdc.problems.instance import Instance
-from icdc.serve import pool
-from icdc.serve.orders import Order
-from icdc.serve.telling import Teller
-from icdc.serve.worker import Batch, Device, Message, _is_importing, _Worker, run, solve_batch
+from icdc.serve import workers
+from icdc.serve.limits import Settings
+from icdc.serve.requests import Task
+from icdc.serve.schema import Answer
+from icdc.serve.worker import Device, Message, Process, Progress, is_importing, solve_tasks
 from icdc.solving.jobs import Job, Plan
 from icdc.solving.solver import Improvement
 
@@ -25,105 +25,110 @@ def instance(matrix: Any) -> Instance:
 
 
 @pytest.fixture
-def said() -> list[Message]:
+def sent() -> list[Message]:
     return []
 
 
 @pytest.fixture
-def teller(said: list[Message]) -> Teller:
-    """The teller of two orders, one with integers, one with reals; the second job of the path comes first."""
-    orders = [Order(instance([[4, 2], [3, 3]])), Order(instance([[0.5, 2.0], [1.5, 1.0]]))]
-    made = Teller([order.instance for order in orders], Batch(7, orders), said.append)
+def progress(sent: list[Message]) -> Progress:
+    """The progress of two tasks, of which a job has the second one first."""
+    tasks = [Task(instance([[4, 2], [3, 3]])), Task(instance([[5, 20], [15, 10]]))]
+    progress = Progress(tasks, 7, sent.append)
     plan: Any = Plan(None, 1, 0)  # type: ignore[arg-type]
-    made.begin(Job([1, 0], [orders[1].instance, orders[0].instance], plan), np.array([0.75, 2.4]))
-    return made
+    progress.begin(Job([1, 0], [tasks[1].instance, tasks[0].instance], plan), np.array([7.5, 2.4]))
+    return progress
 
 
-def told(said: list[Message]) -> list[tuple[int, Any]]:
-    return [(message.place, message.data) for message in said if message.what == "improved"]
+def improvements(sent: list[Message]) -> list[tuple[int, Any]]:
+    return [(message.place, message.data) for message in sent if message.what == "improved"]
 
 
-def test_improvements_are_told_once_each_to_whom_they_concern(teller: Teller, said: list[Message]) -> None:
-    assert [(m.what, m.place, m.data) for m in said] == [("begun", 1, {"bound": 0.75}), ("begun", 0, {"bound": 3})]
-    assert all(message.batch == 7 for message in said)
+def test_every_improvement_is_reported_once_to_its_task(progress: Progress, sent: list[Message]) -> None:
+    assert [(m.what, m.place, m.data) for m in sent] == [("begun", 1, {"bound": 8}), ("begun", 0, {"bound": 3})]
+    assert all(message.batch == 7 for message in sent)
+    choice, places = np.array([[0, 1], [1, 1]]), (1, 0)
+    progress.improved(Improvement(0.1, np.array([15.0, 5.0]), choice, np.array([5.0, 4.0]), ["a", "b"], places))
+    (one, first), (other, second) = improvements(sent)
+    assert (one, first["cost"], first["bound"], first["found_by"]) == (1, 15, 8, "a")
+    assert (other, second["cost"], second["bound"], second["solution"]) == (0, 5, 4, [1, 1])
+    assert isinstance(second["cost"], int)
+    progress.improved(Improvement(0.2, np.array([15.0, 4.0]), choice, np.array([5.0, 4.0]), ["a", "c"], places))
+    assert [place for place, _ in improvements(sent)] == [1, 0, 0]
+    progress.improved(Improvement(0.3, np.array([np.inf, 4.0]), choice, places=places))
+    assert len(improvements(sent)) == 3
+
+
+def test_real_costs_stay_real(sent: list[Message]) -> None:
+    progress = Progress([Task(instance([[0.5, 2.0], [1.5, 1.0]]))], 1, sent.append)
+    progress.improved(Improvement(0.1, np.array([1.5]), np.array([[0, 1]]), np.array([0.75]), places=(0,)))
+    ((_, best),) = improvements(sent)
+    assert (best["cost"], best["bound"]) == (1.5, 0.75)
+
+
+def test_the_best_of_a_search_that_was_cut_off_is_checked(progress: Progress) -> None:
+    assert progress.best_answer(0) is None
     choice = np.array([[0, 1], [1, 1]])
-    teller.improved(Improvement(0.1, np.array([1.5, 5.0]), choice, np.array([0.5, 4.0]), ["a", "b"]))
-    first = told(said)
-    assert [place for place, _ in first] == [1, 0]
-    assert (first[0][1]["cost"], first[0][1]["bound"], first[0][1]["found_by"]) == (1.5, 0.75, "a")
-    assert (first[1][1]["cost"], first[1][1]["bound"], first[1][1]["solution"]) == (5, 4, [1, 1])
-    assert isinstance(first[1][1]["cost"], int)
-    teller.improved(Improvement(0.2, np.array([1.5, 4.0]), choice, np.array([0.5, 4.0]), ["a", "c"]))
-    assert [place for place, _ in told(said)] == [1, 0, 0]
-    teller.improved(Improvement(0.3, np.array([np.inf, 4.0]), choice))
-    assert len(told(said)) == 3
-
-
-def test_the_best_of_a_search_that_was_cut_off_is_checked(teller: Teller) -> None:
-    assert teller.best_of(0) is None
-    choice = np.array([[0, 1], [1, 1]])
-    teller.improved(Improvement(0.1, np.array([1.0, 99.0]), choice, None, ["a", "search"]))
-    best = teller.best_of(0)
+    progress.improved(Improvement(0.1, np.array([10.0, 99.0]), choice, None, ["a", "search"], (1, 0)))
+    best = progress.best_answer(0)
     assert best is not None
-    assert best["objective"] == 5  # by the instance, whatever was claimed
+    assert best["objective"] == 5  # by the instance, not by the improvement
     assert best["feasible"]
     assert best["interrupted"]
     assert best["found_by"] == "search"
 
 
-def test_a_start_is_the_best_while_there_is_no_other(said: list[Message]) -> None:
-    order = Order(instance([[4, 2], [3, 3]]), start=np.array([1, 0]))
-    best = Teller([order.instance], Batch(1, [order]), said.append).best_of(0)
+def test_a_start_is_the_best_while_there_is_no_other(sent: list[Message]) -> None:
+    best = Progress([Task(instance([[4, 2], [3, 3]]), start=np.array([1, 0]))], 1, sent.append).best_answer(0)
     assert best is not None
     assert best["objective"] == 3
     assert best["found_by"] == "start"
 
 
-def test_a_batch_is_solved_through_the_one_path(said: list[Message]) -> None:
-    orders = [Order(instance([[4, 2], [3, 3]]), "lpt"), Order(instance([[9, 1], [1, 9]]), "lpt")]
-    teller = Teller([order.instance for order in orders], Batch(1, orders), said.append)
-    answers = solve_batch(orders, teller, Device())
+def test_a_batch_is_solved_like_every_other(sent: list[Message]) -> None:
+    tasks = [Task(instance([[4, 2], [3, 3]]), "lpt"), Task(instance([[9, 1], [1, 9]]), "lpt")]
+    answers = solve_tasks(tasks, Progress(tasks, 1, sent.append), Device())
     assert [answers[place]["objective"] for place in (0, 1)] == [3, 1]
     assert answers[1]["optimal"]
     assert answers[1]["in_words"] == "makespan 1, optimal"
-    assert {place for place, _ in told(said)} == {0, 1}
+    assert set(answers[1]) <= set(Answer.model_fields)
+    assert {place for place, _ in improvements(sent)} == {0, 1}
 
 
-def test_only_what_was_asked_to_stop_is_interrupted() -> None:
+def test_only_a_batch_that_is_to_stop_is_interrupted() -> None:
     """Neither the terminal's Ctrl-C, nor half a message, nor half an import."""
     connection: Any = None
-    worker = _Worker(connection, Device())
-    worker._interrupted()  # nothing is being solved
-    worker.solving = 3
-    worker._interrupted()  # nobody asked
-    worker.stopped.add(2)
-    worker._interrupted()  # another batch was meant
-    worker.stopped.add(3)
-    worker.speaking = True
-    worker._interrupted()
-    worker.speaking = False
+    process = Process(connection, Device(), Settings())
+    process.interrupt()  # nothing is being solved
+    process.number = 3
+    process.interrupt()  # nothing is to stop
+    process.stopped.add(2)
+    process.interrupt()  # another batch is to stop
+    process.stopped.add(3)
+    process.sending = True
+    process.interrupt()
+    process.sending = False
     with pytest.raises(KeyboardInterrupt):
-        worker._interrupted(2, sys._getframe())
+        process.interrupt(2, sys._getframe())
 
 
 def test_imports_are_noticed_in_the_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "half_imported.py").write_text("import sys\nFRAME = sys._getframe()\nFOUND = CHECK(FRAME)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("builtins.CHECK", _is_importing, raising=False)
+    monkeypatch.setattr("builtins.CHECK", is_importing, raising=False)
     import half_imported  # type: ignore[import-not-found]
 
     assert half_imported.FOUND
-    assert not _is_importing(sys._getframe())
-    assert not _is_importing(None)
+    assert not is_importing(sys._getframe())
+    assert not is_importing(None)
 
 
 def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_gpus", lambda: [])
-    monkeypatch.setattr(pool, "_cores", lambda: 5)
-    assert pool.devices("auto", 2) == [Device("cpu", None, 2)] * 2
-    assert pool.devices("cpu", 8, warm=False) == [Device("cpu", None, 1, False)] * 8
+    monkeypatch.setattr(workers, "_gpus", lambda: [])
+    monkeypatch.setattr(workers, "cores", lambda: 5)
+    assert workers.devices("auto", 2) == [Device("cpu", None, 2)] * 2
+    assert workers.devices("cpu", 8, warm=False) == [Device("cpu", None, 1, False)] * 8
     with pytest.raises(UsageError, match="--device cuda: there is no GPU that can be used"):
-        pool.devices("cuda", 1)
+        workers.devices("cuda", 1)
 
 
 @pytest.mark.parametrize(
@@ -133,37 +138,19 @@ def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_gpu_gets_a_worker_of_its_own(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: list[str]
 ) -> None:
-    """By the name it has on the machine, so that a worker that sees one GPU sees the one that was meant."""
-    monkeypatch.setattr(pool, "may_have_gpu", lambda: True)
+    """By the name it has on the machine, so that a worker sees that one GPU alone."""
+    monkeypatch.setattr(workers, "may_have_gpu", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: len(expected))
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    made = pool.devices("auto", 8, warm=False)
-    assert made == [Device("cuda", gpu, 1, False) for gpu in expected] == pool.devices("cuda", 1, warm=False)
-    assert [device.kind for device in pool.devices("cpu", 2)] == ["cpu", "cpu"]
+    devices = workers.devices("auto", 8, warm=False)
+    assert devices == [Device("cuda", gpu, 1, False) for gpu in expected] == workers.devices("cuda", 1, warm=False)
+    assert [device.kind for device in workers.devices("cpu", 2)] == ["cpu", "cpu"]
     seen = []
-
-    def work(self: _Worker) -> None:
-        seen.append(os.environ["CUDA_VISIBLE_DEVICES"])
-
-    monkeypatch.setattr(_Worker, "work", work)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for device in made:
-        run(None, device)  # type: ignore[arg-type]
-    assert seen == expected
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-
-
-class OnDevice(RandomSolver):
-    """A solver that says where it was put, and does nothing."""
-
-    def __init__(self, device: str = "cpu") -> None:
-        raise UsageError(f"on {device}")
-
-
-def test_batches_go_to_the_device_of_their_worker() -> None:
-    for device in (Device("cuda", "3"), Device("cpu")):
-        with pytest.raises(UsageError, match=f"on {device.kind}"):
-            solve_batch([Order(instance([[4, 2], [3, 3]]), f"{__name__}:OnDevice")], None, device)
+    for device in devices:
+        with workers._environment(device.environment):
+            seen.append((os.environ["CUDA_VISIBLE_DEVICES"], os.environ["OMP_NUM_THREADS"]))
+    assert seen == [(gpu, "1") for gpu in expected]
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible

@@ -57,8 +57,8 @@ def serve(
         if importlib.util.find_spec(package) is None:
             raise MissingExtraError(f"icdc serve needs the package '{package}'; add it with: pip install 'icdc[serve]'")
     from ..serve.limits import Limits, Settings
-    from ..serve.running import model_names
-    from ..serve.running import serve as run
+    from ..serve.server import model_names
+    from ..serve.server import serve as run
 
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device must be auto, cpu or cuda, got '{device}'")
@@ -83,7 +83,7 @@ def serve(
     )
     os.environ.setdefault("KMP_BLOCKTIME", "0")
     if ray is not None:
-        from ..serve.cluster import serve_on_ray
+        from ..serve.ray import serve_on_ray
 
         serve_on_ray(settings, host, port, ray, replicas)
         return

@@ -1,7 +1,5 @@
 """Solving over HTTP: the service of `icdc serve`, its page, and what keeps both in bounds.
 
-A request becomes an `Order`; orders wait in a bounded queue; those that are alike go to a worker together. Workers are
-processes of their own, one for each device, that keep their models loaded and take the one solve path.
-
-Nothing is imported here: a worker process reads this module before it has said how many threads it wants.
+A request is read into a task by one process and waits in a bounded queue; tasks that are alike go to a worker together.
+Workers are processes, one for each device, that keep their models loaded and solve as every other caller does.
 """

@@ -1,8 +1,9 @@
-"""The application: what each address does. Everything it knows of solving is behind `Jobs`."""
+"""The application: what each address does. Solving is behind `Jobs`."""
 
 import asyncio
 import contextlib
 import importlib.util
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,52 +14,50 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 from .. import __version__
 from ..errors import IcdcError
 from ..models.catalogue import available, card_of
+from ..options import HTTP, options_of
 from ..problems import SHIPPED
 from ..problems.base import Problem, structure_of
 from ..solving.registry import SOLVERS
-from .board import Board
-from .documents import ACCEPTED, JOB, PROBLEM, REQUEST_BODY, REQUEST_QUERY, SOLVED
-from .events import EventStream
-from .intake import Intake
-from .jobs import Jobs
-from .limits import Settings
+from .jobs import Events, JobRecord, Jobs, SharedJobStore
+from .limits import Refusal, Settings, refusal_of
 from .metrics import Metrics
-from .orders import KINDS, WORDS
-from .reading import read
-from .records import CANCELLED, DONE, JobRecord, Watched, ended_job
-from .refusals import Refusal, refusal_of
-from .security import Gate
-from .store import Store
+from .requests import KINDS
+from .schema import ACCEPTED, JOB, PROBLEM, SOLVED, request_document
+from .security import Gate, Intake, response_of
+from .store import JobStore
 
 GONE = 499
-"""The status, seen by nobody, of a request whose client went away."""
-
+"""The status of a request whose client went away."""
+HEARTBEAT = 10.0
+"""Seconds of silence after which a comment is sent, so that connections stay open and dead ones are noticed."""
+UNREAD = 30.0
+"""Seconds that a client may leave events unread before its connection is given up."""
 _PACKAGES = {"exact": "ortools", "pyvrp": "pyvrp", "lkh": "elkai"}
 
 
-def make_app(settings: Settings | None = None, board: Board | None = None, store: Store | None = None) -> FastAPI:
+def make_app(
+    settings: Settings | None = None, store: JobStore | None = None, shared: SharedJobStore | None = None
+) -> FastAPI:
     """Return the application; its workers run from its start-up to its shut-down.
 
-    board : shares the jobs with other servers, where there are several.
     store : where jobs survive; by default in the folder of the settings, if they name one.
+    shared : a store of several servers, in place of one of its own.
     """
     settings = settings or Settings()
     metrics = Metrics()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        jobs = app.state.jobs = Jobs(settings, metrics, board or store)
+        jobs = app.state.jobs = Jobs(settings, metrics, store, shared)
         await jobs.open()
-        sharing = None if board is None else asyncio.ensure_future(board.share(jobs))
         try:
             yield
         finally:
-            if sharing is not None:
-                sharing.cancel()
             await jobs.close()
 
     app = FastAPI(
@@ -71,9 +70,8 @@ def make_app(settings: Settings | None = None, board: Board | None = None, store
         lifespan=lifespan,
         responses=dict.fromkeys((400, 413, 415, 422, 429), PROBLEM),
     )
-    app.state.settings, app.state.metrics = settings, metrics
     _add_errors(app)
-    _add_solving(app, settings, board)
+    _add_solving(app, settings)
     _add_about(app, settings, metrics)
     app.mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True), name="page")
     app.add_middleware(Gate, settings=settings, metrics=metrics)
@@ -85,21 +83,20 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Refusal)
     async def refuse(_: Request, error: Refusal) -> Response:
-        return error.response()
+        return response_of(error)
 
     @app.exception_handler(IcdcError)
     async def explain(_: Request, error: IcdcError) -> Response:
-        return refusal_of(error).response()
+        return response_of(refusal_of(error))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         status = error.status_code
         methods = _methods_of(app, request.url.path)
-        if status in (404, 405) and methods:  # the files of the page are looked for at every address that is left
-            return Refusal(
-                405, f"this address takes {' and '.join(methods)}", headers={"Allow": ", ".join(methods)}
-            ).response()
-        return Refusal(status, "there is nothing at this address" if status == 404 else str(error.detail)).response()
+        if status in (404, 405) and methods:  # the files of the page are looked for at every other address
+            allowed = {"Allow": ", ".join(methods)}
+            return response_of(Refusal(405, f"this address takes {' and '.join(methods)}", headers=allowed))
+        return response_of(Refusal(status, "there is nothing at this address" if status == 404 else str(error.detail)))
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
@@ -107,7 +104,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def internal(_: Request, error: Exception) -> Response:
-        return Refusal(500, f"internal error: {type(error).__name__}").response()
+        return response_of(Refusal(500, f"internal error: {type(error).__name__}"))
 
 
 def _methods_of(app: FastAPI, path: str) -> list[str]:
@@ -116,9 +113,8 @@ def _methods_of(app: FastAPI, path: str) -> list[str]:
     return sorted({method for route in routes for method in route.methods or ()})
 
 
-def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
-    body: dict[str, Any] = {"requestBody": REQUEST_BODY, "parameters": REQUEST_QUERY}
-    intake = Intake(settings.limits)
+def _add_solving(app: FastAPI, settings: Settings) -> None:
+    body, intake = request_document(settings.limits), Intake(settings.limits)
 
     @app.post("/v1/solve", responses={200: SOLVED, 202: ACCEPTED}, openapi_extra=body, summary="Solve and answer")
     async def solve(request: Request) -> Response:
@@ -127,21 +123,18 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
         A client that goes away ends the search.
         """
         jobs: Jobs = request.app.state.jobs
-        source = await intake.source(request)
-        limit = source.words.get("time_limit")
-        long = limit is not None and _longer(limit, settings.limits.wait)
-        job = await jobs.submit(source, kept=long)
-        if not long and not await _ended_in_time(job, request, jobs):
+        async with intake.receive(request) as source:
+            job = await jobs.submit(source, kept=False)
+        if not await _ended_in_time(job, request, jobs):
             return Response(status_code=GONE)
-        if not job.ended:
-            return _accepted(job)
-        return _answered(job)
+        return _answered(job) if job.ended else _accepted(job)
 
     @app.post("/v1/jobs", status_code=202, responses={202: ACCEPTED}, openapi_extra=body, summary="Begin a job")
     async def begin(request: Request) -> Response:
-        """Take an instance in and answer at once with the address of its job; it goes on without its client."""
+        """Accept an instance and answer at once with the address of its job; it goes on without its client."""
         jobs: Jobs = request.app.state.jobs
-        return _accepted(await jobs.submit(await intake.source(request), kept=True))
+        async with intake.receive(request) as source:
+            return _accepted(await jobs.submit(source, kept=True))
 
     @app.get("/v1/jobs/{id}", responses={200: JOB, 404: PROBLEM}, summary="How a job stands")
     async def look(id: str, request: Request) -> Response:
@@ -153,62 +146,61 @@ def _add_solving(app: FastAPI, settings: Settings, board: Board | None) -> None:
     async def follow(id: str, request: Request) -> Any:
         """Follow a job by server-sent events: state, begun, improved (seconds, cost, bound, solution), note, step, end.
 
-        A reader that comes back says in Last-Event-ID what it has seen.
+        A reader that comes back says in Last-Event-ID which event it has seen last.
         """
         jobs: Jobs = request.app.state.jobs
-        job: JobRecord | Watched | None = jobs.find(id)
         seen = request.headers.get("last-event-id", "0")
-        if job is None:  # finished under a server before this one, or long ago; or it runs on another
-            outcome = await jobs.get(id)
-            job = ended_job(outcome) if board is None else board.followed(outcome)
-        return _Raw(EventStream(job, int(seen) if seen.isdecimal() and len(seen) < 10 else 0))
+        return EventStream(await jobs.follow(id), int(seen) if seen.isdecimal() and len(seen) < 10 else 0)
 
     @app.delete("/v1/jobs/{id}", responses={200: JOB, 404: PROBLEM}, summary="Cancel a job")
     async def cancel(id: str, request: Request) -> Response:
-        """Stop computing a job; the best it has found so far becomes its answer."""
+        """Stop computing a job; its best solution so far becomes its answer."""
         jobs: Jobs = request.app.state.jobs
-        job = jobs.find(id)
-        if job is not None:
-            jobs.cancel(job)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(job.wait(), 10)
-        elif board is not None:
-            await board.cancel(id)
+        await jobs.cancel_wherever(id)
         return JSONResponse(await jobs.get(id))
 
     @app.post("/v1/read", openapi_extra=body, summary="Read an instance without solving it")
-    async def look_at(request: Request) -> Response:
-        """Return what is understood of some content: the problem, names, numbers; or the problems it may be."""
-        source = await intake.source(request)
-        return JSONResponse(await asyncio.to_thread(read, source, settings))
+    async def read(request: Request) -> Response:
+        """Return what some content is read as: the problem, names, numbers; or the problems it may be."""
+        jobs: Jobs = request.app.state.jobs
+        async with intake.receive(request) as source:
+            return JSONResponse(await jobs.readers.read(source, describe=True))
 
 
 def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     @app.get("/v1/models", summary="The models that can be asked for")
     async def models() -> Response:
         """Return the card of every model by name."""
-        found = {name: card_of(name) for name in available()}
-        found |= {name: card_of(path) for name, path in settings.models.items()}
-        return JSONResponse(found)
+        cards = {name: card_of(name) for name in available()}
+        return JSONResponse(cards | {name: card_of(path) for name, path in settings.models.items()})
 
     @app.get("/v1/problems", summary="The problems and the solvers")
     async def problems() -> Response:
         """Return what a request may say.
 
-        The problems with their words and what may be asked of their solutions; the solvers, which problems each is
-        for, and if it is installed; all words of a request, and its limits.
+        The problems with their words and the conditions on their solutions; the solvers, which problems each is for,
+        and whether it is installed; all options of a request, and its limits.
         """
-        about = {"problems": _problems(), "solvers": _solvers(), "words": WORDS, "content": list(KINDS)}
-        return JSONResponse(about | {"limits": _limits(settings)})
+        words = [one.name for one in options_of(HTTP)]
+        about = {"problems": _problems(), "solvers": _solvers(), "words": words, "content": list(KINDS)}
+        return JSONResponse(about | {"limits": vars(settings.limits)})
 
     @app.get("/healthz", summary="Whether the server can work")
     async def health(request: Request) -> Response:
-        """Answer 200 when a worker can take work, 503 while none can."""
+        """Answer 200 while a worker is there, busy or not, and 503 otherwise."""
         jobs: Jobs = request.app.state.jobs
-        ready = jobs.crew.ready
+        ready = jobs.workers.ready
         fine = ready > 0 and not jobs.stopping
         about = {"status": "ok" if fine else "not ready", "workers": ready, "version": __version__}
         return JSONResponse(about, 200 if fine else 503)
+
+    @app.get("/readyz", summary="Whether a request would be begun at once")
+    async def ready(request: Request) -> Response:
+        """Answer 200 while a worker is free, and 503 while all of them are held or the server stops."""
+        jobs: Jobs = request.app.state.jobs
+        free = 0 if jobs.stopping else jobs.workers.free
+        about = {"status": "ready" if free else "busy", "free": free, "waiting": len(jobs.queue)}
+        return JSONResponse(about, 200 if free else 503)
 
     @app.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
     async def numbers() -> Response:
@@ -219,7 +211,7 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
 async def _ended_in_time(job: JobRecord, request: Request, jobs: Jobs) -> bool:
     """Wait for a job's end, or for as long as a request may wait; return False if its client went away."""
     ended = asyncio.ensure_future(job.wait())
-    gone = asyncio.ensure_future(_disconnected(request))
+    gone = asyncio.ensure_future(_disconnected(request.receive))
     try:
         await asyncio.wait({ended, gone}, timeout=jobs.limits.wait, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done() and gone.done():
@@ -233,8 +225,8 @@ async def _ended_in_time(job: JobRecord, request: Request, jobs: Jobs) -> bool:
         gone.cancel()
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 
@@ -244,28 +236,60 @@ def _accepted(job: JobRecord) -> Response:
 
 def _answered(job: JobRecord) -> Response:
     """Return the answer of a job that has ended, or why it has none."""
-    if job.state in (DONE, CANCELLED) and job.answer is not None:
+    if job.answer is not None:
         return JSONResponse(job.answer | {"notes": job.notes})
     error = job.error or Refusal(409, "the job was cancelled").as_dict()
     return JSONResponse(error, int(error["status"]), media_type="application/problem+json")
 
 
-def _longer(text: Any, seconds: float) -> bool:
-    try:
-        return float(text) > seconds
-    except (TypeError, ValueError):
-        return False
+class EventStream(Response):
+    """Server-sent events of a job: everything that has happened, then everything that happens, until its end.
 
+    Nothing is kept for a client: each takes what it has not seen from the job itself, at its own pace.
 
-class _Raw(Response):
-    """A response that is an application of its own."""
+    Parameters
+    ----------
+    after : the number of the last event that the client has seen.
+    """
 
-    def __init__(self, stream: EventStream) -> None:
+    def __init__(self, job: Events, after: int = 0) -> None:
         super().__init__()
-        self.stream = stream
+        self.job, self.after = job, after
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self.stream(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(_disconnected(receive))
+        following = asyncio.ensure_future(self._follow(send))
+        try:
+            await asyncio.wait({gone, following}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (gone, following):
+                task.cancel()
+            await asyncio.gather(gone, following, return_exceptions=True)
+
+    async def _follow(self, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        job = self.job
+        while True:
+            fresh = [event for event in job.events if event[0] > self.after]
+            if fresh:
+                self.after = fresh[-1][0]
+                text = "".join(_event_text(*event) for event in fresh)
+            elif job.over:
+                break
+            else:
+                try:
+                    await asyncio.wait_for(job.change(), HEARTBEAT)
+                    continue
+                except TimeoutError:
+                    text = ": still here\n\n"
+            body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+            await asyncio.wait_for(send(body), UNREAD)
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _event_text(number: int, name: str, data: dict[str, Any]) -> str:
+    return f"id: {number}\nevent: {name}\ndata: {json.dumps(data, allow_nan=False)}\n\n"
 
 
 def _problems() -> dict[str, Any]:
@@ -286,7 +310,7 @@ def _problems() -> dict[str, Any]:
 
 
 def conditions_of(cls: type[Problem]) -> list[str]:
-    """Return what may be asked of the solutions of a problem."""
+    """Return the conditions that a request may put on the solutions of a problem."""
     conditions = () if cls.structure is None else structure_of(cls.structure).conditions
     return [word for word in conditions if not (cls.restated and word == "open")]
 
@@ -300,7 +324,3 @@ def _solvers() -> dict[str, Any]:
         }
         for name, entry in SOLVERS.items()
     }
-
-
-def _limits(settings: Settings) -> dict[str, Any]:
-    return vars(settings.limits)

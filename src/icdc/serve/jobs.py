@@ -1,120 +1,359 @@
-"""Jobs from arrival to end: taken in or refused, made to wait, cancelled, finished, and a graceful stop."""
+"""Jobs from arrival to long after their end: accepted or refused, waiting, cancelled, finished, stored, looked up."""
 
 import asyncio
+import contextlib
+import itertools
 import math
 import secrets
 import time
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
-from ..errors import IcdcError
-from .archive import Archive
-from .batching import Queue
-from .crew import Crew
-from .limits import Settings
-from .metrics import Gauge, Metrics, resident_bytes
-from .orders import Source, read_order
-from .records import CANCELLED, FAILED, JobRecord
-from .refusals import Refusal, refusal_of
-from .store import JobStore, Store, Stored
+import numpy as np
 
+from ..solving.answer import Answer
+from ..solving.verify import Verdict
+from .limits import Refusal, Settings
+from .metrics import Metrics
+from .requests import PackedTask, Source
+from .store import JobStore, NoRoomError, Store, StoredJob, UnreadableError
+from .worker import record_of
+from .workers import Queue, Readers, Workers, stopping
+
+WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
+MOST_EVENTS = 1000
+"""Improvements of one job that are kept; of more, the older ones are thinned out."""
 WAITING_BODIES = 32
-"""Of the largest size, that may wait: a full queue of small requests is small."""
+"""Requests of the largest size that may wait: a full queue of small requests is small."""
+REPLAYED = 60.0
+"""Seconds after its end for which a job can be followed again in every detail."""
+STORE_AGAIN = 5.0
+"""Seconds after which an answer that the disk did not take is offered to it again."""
+
+
+class Events:
+    """The numbered events of a job, for those who follow it: also of a job on another server.
+
+    Attributes
+    ----------
+    events : (number, name, data) of everything so far.
+    over : whether nothing more will happen here.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[tuple[int, str, dict[str, Any]]] = []
+        self.over = False
+        self._numbers = itertools.count(1)
+        self._changed = asyncio.Event()
+
+    def add(self, name: str, data: dict[str, Any]) -> None:
+        """Add an event; one of the name "end" is the last."""
+        self.events.append((next(self._numbers), name, data))
+        if len(self.events) > MOST_EVENTS:
+            half = len(self.events) // 2
+            self.events = self.events[:half:2] + self.events[half:]
+        self.wake(over=name == "end")
+
+    def wake(self, over: bool = False) -> None:
+        """Wake those who wait for a change."""
+        self.over = self.over or over
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def change(self) -> Coroutine[Any, Any, Any]:
+        """Return something to wait for: the next change from now on, even if the waiting begins later."""
+        return self._changed.wait()
+
+    async def wait(self) -> None:
+        """Wait until nothing more will happen here."""
+        while not self.over:
+            await self.change()
+
+
+class JobRecord(Events):
+    """One job.
+
+    Parameters
+    ----------
+    kept : whether it can be asked for later; one that answers a request directly cannot.
+    """
+
+    def __init__(self, task: PackedTask, name: str, created: float, kept: bool, source: Source) -> None:
+        super().__init__()
+        self._task: PackedTask | None = task
+        self.source: Source | None = source
+        self.id, self.created, self.kept, self.weight = name, created, kept, len(source.content)
+        self.about = {
+            "problem": task.problem,
+            "instance": task.instance,
+            "solver": task.solver,
+            "time_limit": task.time_limit,
+        }
+        self.state, self.attempts = WAITING, 0
+        self.alone = self.cancelled = False
+        self.arrived = time.perf_counter()
+        self.began: float | None = None
+        self.seconds: float | None = None
+        self.bound: int | float | None = None
+        self.notes: list[str] = []
+        self.best: dict[str, Any] | None = None
+        self.answer: dict[str, Any] | None = None
+        self.error: dict[str, Any] | None = None
+
+    @property
+    def task(self) -> PackedTask:
+        """What is to be solved; not there any more after the end."""
+        assert self._task is not None
+        return self._task
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has an answer or never will."""
+        return self.state in (DONE, FAILED, CANCELLED)
+
+    def add(self, name: str, data: dict[str, Any]) -> None:
+        if self.kept:
+            super().add(name, data)
+        else:
+            self.wake(over=name == "end")
+
+    def start(self) -> float:
+        """Note that a worker begins it; return the seconds that it has waited."""
+        self.state, self.attempts, self.began = RUNNING, self.attempts + 1, time.perf_counter()
+        self.add("state", {"state": RUNNING})
+        return self.began - self.arrived
+
+    def wait_again(self) -> None:
+        """Let it wait to be solved again, alone."""
+        self.state, self.alone = WAITING, True
+
+    def receive(self, what: str, data: Any) -> None:
+        """Note a message of its worker, and pass it on to those who follow it."""
+        if what == "note":
+            self.notes.append(data)
+            self.add("note", {"sentence": data})
+            return
+        if what == "improved":
+            self.best = data
+        if what in ("begun", "improved") and data["bound"] is not None:
+            self.bound = data["bound"]
+        self.add(what, data)
+
+    def settle(self, answer: dict[str, Any] | None, error: dict[str, Any] | None) -> str:
+        """Note how it ends, before those who follow it are told by `end`; return the state that it will have."""
+        self.answer, self.error = answer, error
+        if self.began is not None:
+            self.seconds = round(time.perf_counter() - self.began, 6)
+        if answer is not None and answer["bound"] is not None:
+            self.bound = answer["bound"]
+        return CANCELLED if self.cancelled else DONE if answer is not None else FAILED
+
+    def end(self, state: str) -> None:
+        """Tell those who follow it, and let go of the matrix, which can be large."""
+        self.state = state
+        self._task = self.source = None
+        self.add("end", self.outcome())
+
+    def forget_details(self) -> None:
+        """Keep of a job that has ended what a curve needs: costs and bounds, but no steps and no solutions."""
+        self.events = [
+            (number, name, {key: value for key, value in data.items() if key != "solution"})
+            for number, name, data in self.events
+            if name != "step"
+        ]
+
+    def outcome(self) -> dict[str, Any]:
+        """Return what a client is shown, a `schema.Job`."""
+        return {
+            "id": self.id,
+            "state": self.state,
+            "created": self.created,
+            "seconds": self.seconds,
+            **self.about,
+            "cost": None if self.best is None else self.best["cost"],
+            "bound": self.bound,
+            "notes": self.notes,
+            "answer": self.answer,
+            "error": self.error,
+        }
+
+    def best_answer(self) -> dict[str, Any] | None:
+        """Return the last improvement of a job whose worker was killed, as an answer; solvers report feasible ones."""
+        if self.best is None:
+            return None
+        task, best = self.task.unpack(), self.best
+        answer = Answer(
+            task.instance, np.asarray(task.instance.choice(best["solution"])), Verdict(True, best["cost"], self.bound),
+            task.samples or 1, best["seconds"], task.seed, task.solver, None, interrupted=True,
+            found_by=best["found_by"],
+        )  # fmt: skip
+        return record_of(answer)
+
+
+class SharedJobStore(JobStore, Protocol):
+    """A store that several servers share."""
+
+    async def share(self, jobs: "Jobs") -> None:
+        """Tell the others how the jobs of this server stand, and take up those of dead servers, until cancelled."""
+
+    async def cancel(self, job: str) -> None:
+        """End a job that another server has, and wait until it has ended."""
+
+    def follow(self, outcome: dict[str, Any]) -> Events:
+        """Return the events of a job that another server has."""
+        ...
 
 
 class Jobs:
-    """All jobs of a server.
+    """All jobs of a server: in memory while they are new, on the disk where there is a store.
 
     Parameters
     ----------
     settings : limits, devices, the folder of the store.
-    metrics : where it counts.
     store : where jobs are kept; by default in the folder of the settings, if they name one.
+    shared : a store that other servers use, too, in place of one of its own.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics, store: JobStore | None = None) -> None:
-        self.settings, self.limits, self.metrics = settings, settings.limits, metrics
-        if store is None and settings.data is not None:
-            store = Store(settings.data)
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        store: JobStore | None = None,
+        shared: SharedJobStore | None = None,
+    ) -> None:
+        self.settings, self.limits, self.metrics, self.shared = settings, settings.limits, metrics, shared
+        store = store or shared
+        self.store = Store(settings.data) if store is None and settings.data is not None else store
         self.queue = Queue(self.limits.queue, self.limits.batch, WAITING_BODIES * self.limits.body)
-        self.archive = Archive(self.limits.kept, store)
-        self.crew = Crew(settings, metrics, self.queue, self._finish)
+        self.workers = Workers(settings, metrics, self.queue, self.finish)
+        self.readers = Readers(settings)
+        self.records: OrderedDict[str, JobRecord] = OrderedDict()
         self.stopping = False
         self._closing: asyncio.Task[None] | None = None
-        running = self.crew.running
-        metrics.add(Gauge("icdc_queue_length", "Jobs that wait.", lambda: len(self.queue)))
-        metrics.add(Gauge("icdc_running", "Jobs that are being solved.", lambda: sum(map(len, running.values()))))
-        metrics.add(Gauge("icdc_workers_ready", "Workers that can take work.", lambda: self.crew.ready))
-        metrics.add(Gauge("process_resident_memory_bytes", "Memory of the server's own process.", resident_bytes))
+        self._forgetting: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        batches = self.workers.batches
+        metrics.gauge("icdc_queue_length", "Jobs that wait.", lambda: len(self.queue))
+        metrics.gauge(
+            "icdc_running", "Jobs that are being solved.", lambda: sum(len(one.jobs) for one in batches.values())
+        )
+        metrics.gauge("icdc_workers_ready", "Workers that can take work.", lambda: self.workers.ready)
 
     async def open(self) -> None:
         """Start the workers, and take up the jobs that a server before this one did not finish."""
         self._loop = asyncio.get_running_loop()
-        self.crew.open()
-        for stored in self.archive.unfinished():
-            await self.take_up(stored)
+        self.workers.open()
+        self.readers.quick.start()
+        self._later(self._take_up_all([] if self.store is None else self.store.unfinished()))
+        self._sharing = None if self.shared is None else asyncio.ensure_future(self.shared.share(self))
 
-    async def take_up(self, stored: Stored) -> None:
+    async def take_up(self, stored: StoredJob) -> None:
         """Let a job wait that was accepted before, here or elsewhere, however long the queue."""
         try:
-            order = await asyncio.to_thread(read_order, stored.source, self.settings)
-        except (IcdcError, Refusal) as error:  # limits have changed since
-            refusal = error if isinstance(error, Refusal) else refusal_of(error)
+            task = await self.readers.read(stored.source)
+        except Refusal as refusal:  # limits have changed since
             outcome = {"id": stored.id, "state": FAILED, "created": stored.created, "error": refusal.as_dict()}
-            self.archive.store_later(stored.id, outcome)
+            if not self.stopping:
+                self._later(self._offer(stored.id, outcome))
             return
-        job = JobRecord(order, stored.id, stored.created, True, stored.source)
-        self.archive.remember(job)
-        self.queue.add(job)
-        self.crew.feed()
+        self._add(JobRecord(task, stored.id, stored.created, True, stored.source))
 
     async def submit(self, source: Source, *, kept: bool) -> JobRecord:
-        """Take a request in; raise a Refusal where there is no room or something is wrong with it."""
+        """Accept a request; raise a Refusal where there is no room or something is wrong with it."""
         self.refuse_if_busy()
-        order = await asyncio.to_thread(read_order, source, self.settings)
+        task = await self.readers.read(source)
         self.refuse_if_busy()
-        job = JobRecord(order, secrets.token_urlsafe(12), time.time(), kept, source)
+        job = JobRecord(task, secrets.token_urlsafe(12), time.time(), kept, source)
         if kept:
-            await self.archive.add(job)
-        self.queue.add(job)
-        self.crew.feed()
+            await self._store(job)
+        self._add(job)
         return job
 
     async def keep(self, job: JobRecord) -> None:
         """Let a job that was to be answered directly be asked for later."""
         if not job.ended and not job.kept:
             job.kept = True
-            await self.archive.add(job)
+            await self._store(job)
+            self._remember(job)
 
     def refuse_if_busy(self) -> None:
         """Refuse where the queue is full or the server stops."""
         if self.stopping:
-            raise Refusal(503, "the server is stopping; try again in a moment", headers={"Retry-After": "5"})
+            raise stopping()
         if self.queue.full:
-            batches = math.ceil(len(self.queue) / self.limits.batch / max(1, len(self.crew.workers)))
-            seconds = max(1, min(60, math.ceil(batches * self.crew.pace)))
-            raise Refusal(
-                429, f"{len(self.queue)} requests wait already; try again in {seconds} s",
-                headers={"Retry-After": str(seconds)},
-            )  # fmt: skip
+            batches = math.ceil(len(self.queue) / self.limits.batch / max(1, len(self.workers.all)))
+            seconds = max(1, min(60, math.ceil(batches * self.workers.pace)))
+            sentence = f"{len(self.queue)} requests wait already; try again in {seconds} s"
+            raise Refusal(429, sentence, headers={"Retry-After": str(seconds)})
 
     def find(self, name: str) -> JobRecord | None:
         """Return a job that is in memory."""
-        return self.archive.records.get(name)
+        return self.records.get(name)
 
     async def get(self, name: str) -> dict[str, Any]:
-        """Return what is known of a job; raise a Refusal if there is none of that name."""
+        """Return how a job stands; raise a Refusal if there is none of that name."""
         job = self.find(name)
-        return await self.archive.get(name) | ({} if job is None else {"position": self.queue.place(job)})
+        if job is not None:
+            return job.outcome() | {"position": self.queue.place(job)}
+        try:
+            stored = None if self.store is None else await self.store.get(name)
+        except UnreadableError as error:
+            raise Refusal(500, str(error)) from None
+        if stored is None:
+            raise Refusal(404, f"there is no job '{name[:40]}'")
+        return stored.outcome or {"id": name, "state": WAITING, "created": stored.created}
+
+    async def follow(self, name: str) -> Events:
+        """Return the events of a job, wherever it is; raise a Refusal if there is none of that name."""
+        job = self.find(name)
+        if job is not None:
+            return job
+        outcome = await self.get(name)
+        if self.shared is not None:
+            return self.shared.follow(outcome)
+        ended = Events()  # under a server before this one, or long ago
+        ended.add("end", outcome)
+        return ended
+
+    async def cancel_wherever(self, name: str) -> None:
+        """End a job, wherever it is, and wait until it has ended."""
+        job = self.find(name)
+        if job is not None:
+            self.cancel(job)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(job.wait(), 10)
+        elif self.shared is not None:
+            await self.shared.cancel(name)
 
     def cancel(self, job: JobRecord) -> None:
-        """End a job; its best so far is its answer. What is alike and wanted by others goes on."""
+        """End a job with the best it has so far; others in its batch go on."""
         if job.ended or job.cancelled:
             return
         job.cancelled = True
         if self.queue.remove(job):
-            self._finish(job, CANCELLED)
+            self.finish(job, None, None)
         else:
-            self.crew.stop_unwanted(job)
+            self.workers.stop(job)
+
+    def finish(self, job: JobRecord, answer: dict[str, Any] | None, refusal: Refusal | None) -> None:
+        """End a job; those who wait for it are told once it is stored.
+
+        One that a stop left without an answer is left to the next server, where there is a store.
+        """
+        stored = self.store is not None and job.kept
+        if self.stopping and answer is None and not job.cancelled:
+            if stored:
+                job.state = WAITING
+                job.wake(over=True)  # those who follow it ask the next server
+                return
+            refusal = Refusal(503, "the server was stopped before this job had an answer")
+        state = job.settle(answer, None if refusal is None else refusal.as_dict())
+        self.metrics.jobs.inc(state=state)
+        if stored:
+            self._later(self._finish_stored(job, state))
+        else:
+            self._end(job, state)
 
     def stop_soon(self) -> None:
         """Begin to stop; to be called from a handler of a signal."""
@@ -132,28 +371,88 @@ class Jobs:
     async def _close(self) -> None:
         """Stop: running jobs finish within the grace or return their best, waiting ones stay stored or are refused."""
         self.stopping = True
+        if self._sharing is not None:
+            self._sharing.cancel()
+        self.readers.close()
         while len(self.queue):
             for job in self.queue.take():
-                self._finish(job, FAILED)
-        await self.crew.close()
-        await self.archive.close()
+                self.finish(job, None, None)
+        await self.workers.close()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STORE_AGAIN + 1)
+        for timer in self._forgetting.values():
+            timer.cancel()
+        if self.store is not None:
+            await asyncio.to_thread(self.store.close)
 
-    def _finish(
-        self,
-        job: JobRecord,
-        state: str,
-        answer: dict[str, Any] | None = None,
-        error: dict[str, Any] | None = None,
-    ) -> None:
-        """End a job; those who wait hear of it once it is stored.
+    async def _take_up_all(self, unfinished: list[StoredJob]) -> None:
+        for stored in unfinished:
+            if not self.stopping:
+                await self.take_up(stored)
 
-        One that a stop left without an answer is left to the next server, where there is a store.
-        """
-        if self.stopping and answer is None and not job.cancelled:
-            if self.archive.keeps(job):
-                job.leave()
+    def _add(self, job: JobRecord) -> None:
+        if job.kept:
+            self._remember(job)
+        self.queue.add(job)
+        self.workers.feed()
+
+    async def _store(self, job: JobRecord) -> None:
+        """Store a new job; raise a Refusal where there is no room for it."""
+        if self.store is not None:
+            assert job.source is not None
+            try:
+                await self.store.add(job.id, job.created, job.source)
+            except NoRoomError as error:
+                raise Refusal(507, str(error)) from None
+
+    def _remember(self, job: JobRecord) -> None:
+        """Keep a job in memory, and forget the oldest of too many that have ended."""
+        self.records[job.id] = job
+        self._trim()
+
+    def _trim(self) -> None:
+        if len(self.records) <= self.limits.kept:
+            return
+        ended = [name for name, job in self.records.items() if job.ended]
+        for name in ended[: len(self.records) - self.limits.kept]:
+            del self.records[name]
+            if name in self._forgetting:
+                self._forgetting.pop(name).cancel()
+
+    async def _finish_stored(self, job: JobRecord, state: str) -> None:
+        assert self.store is not None
+        outcome = job.outcome() | {"state": state}
+        try:
+            await self.store.finish(job.id, outcome)
+        except NoRoomError as error:
+            job.notes.append(f"{error}; this is tried again while the server runs")
+            self._later(self._offer(job.id, outcome))
+        self._end(job, state)
+
+    async def _offer(self, name: str, outcome: dict[str, Any]) -> None:
+        """Offer the outcome of a job to the store until it takes it."""
+        assert self.store is not None
+        while True:
+            try:
+                await self.store.finish(name, outcome)
                 return
-            error = Refusal(503, "the server was stopped before this job had an answer").as_dict()
-        job.settle(answer, error)
-        self.metrics.jobs.add(state=state)
-        self.archive.end(job, state)
+            except NoRoomError:
+                if self.stopping:
+                    return  # it is unfinished for the next server, which does it again
+                await asyncio.sleep(STORE_AGAIN)
+
+    def _end(self, job: JobRecord, state: str) -> None:
+        job.end(state)
+        if job.kept:
+            self._forgetting[job.id] = asyncio.get_running_loop().call_later(REPLAYED, self._forget_details, job.id)
+            self._trim()
+
+    def _forget_details(self, name: str) -> None:
+        del self._forgetting[name]
+        if name in self.records:
+            self.records[name].forget_details()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

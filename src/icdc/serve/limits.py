@@ -1,9 +1,38 @@
-"""What the server allows, each a flag of `icdc serve`."""
+"""What the server allows, each limit a flag of `icdc serve`, and how it refuses what goes beyond."""
 
+import io
+import re
+import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ..errors import UsageError
+from ..errors import IcdcError, InputError, Surface, UsageError, shown_on
+
+CELL_BYTES, FRAME_BYTES = 64, 2**20
+"""Bytes that a cell takes at most in any format, and bytes around all of them."""
+TITLES = {
+    400: "Not understood",
+    401: "Token needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not a method of this address",
+    408: "Too slow",
+    409: "Not now",
+    413: "Too large",
+    415: "Unknown kind of content",
+    422: "Bad input",
+    429: "Too busy",
+    500: "Internal error",
+    501: "Not installed",
+    503: "Stopping",
+    507: "No room",
+}
+STATUSES = {2: 400, 3: 422, 4: 422, 5: 501}
+"""The HTTP status of an exit code of the command line; 500 for others."""
+_DIMENSION = re.compile(rb"DIMENSION\W{1,16}(\d{1,12})", re.IGNORECASE)
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 @dataclass(frozen=True)
@@ -36,6 +65,16 @@ class Limits:
             if not value > 0 and not (name == "grace" and value == 0):
                 raise UsageError(f"the limit '{name}' must be more than 0, got {value:g}")
 
+    @property
+    def reading_seconds(self) -> float:
+        """Seconds in which a request must be read."""
+        return 4.0 * max(1.0, self.cells / 250_000)
+
+    @property
+    def reading_bytes(self) -> int:
+        """Memory that reading a request may take."""
+        return 2**30 + 1024 * self.cells
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -60,3 +99,90 @@ class Settings:
     device: str = "auto"
     workers: int = 1
     warm: bool = True
+
+
+class Refusal(Exception):
+    """A request that is not served.
+
+    Parameters
+    ----------
+    status : of HTTP.
+    sentence : the reason, for the client.
+    exit_code : of the command line for the same error, where it has one.
+    headers : to send along.
+    """
+
+    def __init__(
+        self, status: int, sentence: str, exit_code: int | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(status, sentence, exit_code, headers)  # all of them, so that it can be pickled
+        self.status, self.sentence, self.exit_code, self.headers = status, sentence, exit_code, headers or {}
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document that is sent, a `schema.Problem`."""
+        about = {"type": "about:blank", "title": TITLES.get(self.status, "Error"), "status": self.status}
+        return about | {"detail": self.sentence, "exit_code": self.exit_code}
+
+
+def refusal_of(error: IcdcError) -> Refusal:
+    """Return an error of the package as the refusal of a request."""
+    with shown_on(Surface.HTTP):
+        return Refusal(STATUSES.get(error.exit_code, 500), str(error), error.exit_code)
+
+
+def is_packed(content: bytes) -> bool:
+    """Tell whether content is an archive, which can be much larger than it looks."""
+    return content.startswith((_GZIP, _ZIP))
+
+
+def check_size(content: bytes, kind: str, cells: int) -> None:
+    """Raise a Refusal where content of a kind is certain to hold more cells, before it is unpacked or computed."""
+    if content.startswith(_GZIP):
+        content = _unzipped(content, CELL_BYTES * cells + FRAME_BYTES)
+    if content.startswith(_ZIP):
+        _check_archive(content, cells)
+        return
+    if kind in ("application/x-npz", "application/x-npy"):
+        return  # their reader compares the sizes in the header with the content
+    separators = max(content.count(mark) for mark in (b",", b";", b"\t"))
+    if separators > 8 * cells + 1000:
+        raise Refusal(413, f"more than {cells} cells; this server takes no more (icdc serve --cells)")
+    # in TSPLIB files a few numbers for each city become a distance for each pair; zeros are half of wide characters
+    cities = max(map(int, _DIMENSION.findall(content.replace(b"\0", b""))), default=0)
+    check_cells(cities**2, cells)
+
+
+def check_cells(count: int, cells: int) -> None:
+    """Refuse an instance with too many cells."""
+    if count > cells:
+        raise Refusal(413, f"the instance has {count} cells; this server takes {cells} at most (icdc serve --cells)")
+
+
+def _unzipped(content: bytes, most: int) -> bytes:
+    """Unpack gzip up to a number of bytes, and refuse more."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        inside = unpacker.decompress(content, most + 1)
+    except zlib.error as error:
+        raise InputError(f"the gzip file is damaged ({error})") from None
+    if len(inside) > most:
+        raise Refusal(413, f"the archive unpacks to more than {most} bytes (icdc serve --cells)")
+    if not unpacker.eof or unpacker.unused_data:
+        raise InputError("the gzip file is damaged (it ends too early, or goes on after its end)")
+    if inside.startswith(_GZIP):
+        raise InputError("the gzip file holds another gzip file")
+    return inside
+
+
+def _check_archive(content: bytes, cells: int) -> None:
+    """Refuse an archive that announces more than its cells can need; readers stop at the announced size."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            announced = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        return  # the reader of files says what is wrong
+    if announced > CELL_BYTES * cells + FRAME_BYTES:
+        raise Refusal(413, f"the archive unpacks to {announced} bytes, more than {cells} cells need")

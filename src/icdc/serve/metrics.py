@@ -17,7 +17,7 @@ class Counter:
         self.name, self.about = name, about
         self.values: dict[tuple[tuple[str, str], ...], float] = {}
 
-    def add(self, amount: float = 1.0, **labels: str) -> None:
+    def inc(self, amount: float = 1.0, **labels: str) -> None:
         """Count."""
         key = tuple(sorted(labels.items()))
         self.values[key] = self.values.get(key, 0.0) + amount
@@ -50,7 +50,7 @@ class Histogram:
         self.counts = [0] * (len(limits) + 1)
         self.total = 0.0
 
-    def see(self, value: float) -> None:
+    def observe(self, value: float) -> None:
         """Count a value."""
         self.counts[bisect_left(self.limits, value)] += 1
         self.total += value
@@ -75,15 +75,20 @@ class Metrics:
         self.requests = self.add(Counter("icdc_requests_total", "Requests, by route and status."))
         self.jobs = self.add(Counter("icdc_jobs_total", "Jobs that ended, by how."))
         self.restarts = self.add(Counter("icdc_worker_restarts_total", "Workers that had to be started again."))
-        self.restarts.add(0)
+        self.restarts.inc(0)
         self.waited = self.add(Histogram("icdc_wait_seconds", "Seconds from a job's arrival to its start."))
         self.solved = self.add(Histogram("icdc_solve_seconds", "Seconds from a batch's start to its end."))
         self.batches = self.add(Histogram("icdc_batch_size", "Jobs that were solved together.", SIZES))
+        self.gauge("process_resident_memory_bytes", "Memory of the server's own process.", resident_bytes)
 
     def add(self, metric: Metric) -> Metric:
         """Add a metric."""
         self.all.append(metric)
         return metric
+
+    def gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """Add a number that is computed whenever the numbers are read."""
+        self.add(Gauge(name, about, value))
 
     def text(self) -> str:
         """Return all of them as Prometheus reads them."""

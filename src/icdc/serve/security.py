@@ -1,14 +1,24 @@
-"""What every request passes and every response carries: host, origin and token are checked, headers are strict."""
+"""What every request passes: host, origin and token are checked, bodies are limited, responses have strict headers."""
 
+import asyncio
+import contextlib
 import hmac
 import re
+from collections.abc import AsyncIterator
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .limits import Settings
+from .limits import Limits, Refusal, Settings
 from .metrics import Metrics
-from .refusals import Refusal
+from .requests import KINDS, Source
+
+BODY_SECONDS = 30.0
+"""Within which a request must have arrived whole."""
+BODIES = 16
+"""Requests of the largest size that may be on their way in, or be read, at the same moment."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -24,8 +34,6 @@ HEADERS = {
 }
 _METHODS = "GET, POST, DELETE"
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
-_OPEN = ("/healthz",)
-"""Addresses that need no token, with the page itself, which holds no data."""
 
 
 class Gate:
@@ -48,7 +56,7 @@ class Gate:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = scope.get("route")
-                self.metrics.requests.add(route=getattr(route, "path", "other"), code=str(message["status"]))
+                self.metrics.requests.inc(route=getattr(route, "path", "other"), code=str(message["status"]))
                 sent = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     sent[name] = value
@@ -63,7 +71,7 @@ class Gate:
 
         refusal = self._refusal(scope, headers, origin)
         if refusal is not None:
-            await refusal.response()(scope, receive, send_with_headers)
+            await response_of(refusal)(scope, receive, send_with_headers)
         elif scope["method"] == "OPTIONS" and origin is not None:
             await _preflight(scope, receive, send_with_headers)
         else:
@@ -83,20 +91,66 @@ class Gate:
             if (origin is not None and origin.partition("://")[2] != host) or (guarded and elsewhere):
                 return Refusal(403, "web pages of other hosts may not use this server (icdc serve --origin names them)")
         token = self.settings.token
-        if token is None or not guarded or path in _OPEN or scope["method"] == "OPTIONS":
+        if token is None or not guarded or scope["method"] == "OPTIONS":  # the page itself holds no data
             return None
         shown = headers.get("authorization", "").encode()
         if not hmac.compare_digest(shown, f"Bearer {token}".encode()):
-            return Refusal(
-                401, "this server needs a token: Authorization: Bearer …", headers={"WWW-Authenticate": "Bearer"}
-            )
+            sentence = "this server needs a token: Authorization: Bearer …"
+            return Refusal(401, sentence, headers={"WWW-Authenticate": "Bearer"})
         return None
 
 
 def name_of(host: str) -> str:
     """Return the name in a Host header, without its port; nothing where it is not one."""
-    found = _HOST.fullmatch(host)
-    return "" if found is None else (found[1] or found[2]).lower()
+    match = _HOST.fullmatch(host)
+    return "" if match is None else (match[1] or match[2]).lower()
+
+
+class Intake:
+    """Receives bodies within the limits of a server: none too large, none too slow, and not too many at once."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.most, self.room = limits.body, BODIES * limits.body
+        self.held = 0  # bytes
+
+    @contextlib.asynccontextmanager
+    async def receive(self, request: Request) -> AsyncIterator[Source]:
+        """Receive a request, whose bytes count until the block ends; raise a Refusal where it breaks a limit."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in KINDS:
+            raise Refusal(415, f"the content type {kind[:60]!r} is not read; send one of {', '.join(KINDS)}")
+        announced = request.headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > self.most:
+            raise self._too_large()
+        content = bytearray()
+        try:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    await self._fill(content, request)
+            except TimeoutError:
+                sentence = f"the request did not arrive within {BODY_SECONDS:g} s"
+                raise Refusal(408, sentence, headers={"Connection": "close"}) from None
+            yield Source(bytes(content), kind, dict(request.query_params))
+        finally:
+            self.held -= len(content)
+
+    async def _fill(self, content: bytearray, request: Request) -> None:
+        async for chunk in request.stream():
+            content += chunk
+            self.held += len(chunk)
+            if len(content) > self.most:
+                raise self._too_large()
+            if self.held > self.room:
+                sentence = "too many requests are being sent at once; try again in a moment"
+                raise Refusal(429, sentence, headers={"Retry-After": "1", "Connection": "close"})
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, f"the request is larger than {self.most} bytes (icdc serve --body)")
+
+
+def response_of(refusal: Refusal) -> JSONResponse:
+    """Return a refusal as it is sent."""
+    return JSONResponse(refusal.as_dict(), refusal.status, refusal.headers, "application/problem+json")
 
 
 async def _preflight(scope: Scope, receive: Receive, send: Send) -> None:

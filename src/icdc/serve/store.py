@@ -1,6 +1,6 @@
 """Where jobs survive: a SQLite file written by one thread, many changes in one transaction.
 
-A change is told to have happened only when it is on the disk, so whatever a client has heard of outlives the server.
+A change counts only when it is on the disk, so every job and answer that a client has seen outlives the server.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import InputError
-from .orders import Source
+from .requests import Source
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -38,7 +38,7 @@ _VERSION = 1
 _DAYS_KEPT = 30
 
 
-class Stored(NamedTuple):
+class StoredJob(NamedTuple):
     """A job as it is stored; `outcome` is what a client is shown of one that has ended."""
 
     id: str
@@ -56,10 +56,10 @@ class JobStore(Protocol):
     async def finish(self, job: str, outcome: Mapping[str, Any]) -> None:
         """Keep what became of a job; raise NoRoomError if it cannot be."""
 
-    async def get(self, job: str) -> Stored | None:
+    async def get(self, job: str) -> StoredJob | None:
         """Return a job by its name."""
 
-    def unfinished(self) -> list[Stored]:
+    def unfinished(self) -> list[StoredJob]:
         """Return the jobs that this server is to take up when it starts."""
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class JobStore(Protocol):
 
 
 class NoRoomError(Exception):
-    """The disk does not take it; the sentence says why."""
+    """The disk does not take a job; the sentence says why."""
 
 
 class UnreadableError(Exception):
@@ -79,18 +79,18 @@ class Store:
 
     Parameters
     ----------
-    folder : made where it is missing; one server uses it at a time.
+    folder : made where it is missing; one server uses it at a time. None keeps the jobs in memory.
     patience : seconds to wait for another server to let go of it.
     """
 
-    def __init__(self, folder: Path, patience: float = 2.0) -> None:
+    def __init__(self, folder: Path | None, patience: float = 2.0) -> None:
         self._lock = threading.Lock()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _keep_private(folder / _FILE)
-            self._database = sqlite3.connect(
-                folder / _FILE, check_same_thread=False, isolation_level=None, timeout=patience
-            )
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                _keep_private(folder / _FILE)
+            file = ":memory:" if folder is None else folder / _FILE
+            self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=patience)
             self._prepare(folder)
         except FileExistsError:
             raise InputError(f"--data {folder}: this is not a folder") from None
@@ -101,8 +101,8 @@ class Store:
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
 
-    def _prepare(self, folder: Path) -> None:
-        """Take hold of the file, make its tables, and see that what is to be done can be read."""
+    def _prepare(self, folder: Path | None) -> None:
+        """Lock the file, make its tables, and see that unfinished jobs can be read."""
         execute = self._database.execute
         execute("PRAGMA locking_mode=EXCLUSIVE")  # before anything is read, so that no further file is needed
         version = execute("PRAGMA user_version").fetchone()[0]
@@ -112,30 +112,30 @@ class Store:
         execute("PRAGMA journal_mode=WAL")
         execute("PRAGMA synchronous=FULL")
         self._database.executescript(f"BEGIN IMMEDIATE; {'' if version else _SCHEMA} COMMIT;")
-        with contextlib.suppress(
-            sqlite3.OperationalError
-        ):  # on a full disk it begins all the same, and tells what it has
+        with contextlib.suppress(sqlite3.OperationalError):  # a full disk does not prevent a start
             execute("DELETE FROM jobs WHERE ended < ?", (time.time() - 86400 * _DAYS_KEPT,))
         self.unfinished()
 
     async def add(self, job: str, created: float, source: Source) -> None:
         """Store a job that is to be done; raise NoRoomError if the disk does not take it."""
-        words = json.dumps(dict(source.words))
-        await self._change("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, NULL, NULL)",
-                           (job, created, source.kind, words, source.content))  # fmt: skip
+        values = (job, created, source.kind, json.dumps(dict(source.options)), source.content)
+        await self._change("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, NULL, NULL)", values)
 
     async def finish(self, job: str, outcome: Mapping[str, Any]) -> None:
         """Store what became of a job; raise NoRoomError if the disk does not take it."""
-        await self._change(
-            "UPDATE jobs SET outcome = ?, ended = ? WHERE id = ?", (json.dumps(dict(outcome)), time.time(), job)
-        )
+        values = (json.dumps(dict(outcome)), time.time(), job)
+        await self._change("UPDATE jobs SET outcome = ?, ended = ? WHERE id = ?", values)
 
-    async def get(self, job: str) -> Stored | None:
+    async def forget(self, job: str) -> None:
+        """Delete a job."""
+        await self._change("DELETE FROM jobs WHERE id = ?", (job,))
+
+    async def get(self, job: str) -> StoredJob | None:
         """Return a job by its name; raise UnreadableError if the file is damaged."""
-        found = await asyncio.to_thread(self._read, "SELECT * FROM jobs WHERE id = ?", (job,))
-        return found[0] if found else None
+        jobs = await asyncio.to_thread(self._read, "SELECT * FROM jobs WHERE id = ?", (job,))
+        return jobs[0] if jobs else None
 
-    def unfinished(self) -> list[Stored]:
+    def unfinished(self) -> list[StoredJob]:
         """Return the jobs that were not finished, in the order they came."""
         return self._read("SELECT * FROM jobs WHERE outcome IS NULL ORDER BY created, rowid", ())
 
@@ -145,20 +145,17 @@ class Store:
         self._writer.join(10)
         self._database.close()
 
-    def _read(self, query: str, values: tuple[Any, ...]) -> list[Stored]:
+    def _read(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
         try:
             with self._lock:
                 rows = self._database.execute(query, values).fetchall()
         except (sqlite3.Error, OSError) as error:
             raise UnreadableError(f"what is stored cannot be read ({error})") from None
         return [
-            Stored(
-                row[0],
-                row[1],
-                Source(row[4], row[2], json.loads(row[3])),
-                None if row[5] is None else json.loads(row[5]),
+            StoredJob(
+                job, created, Source(content, kind, json.loads(options)), None if end is None else json.loads(end)
             )
-            for row in rows
+            for job, created, kind, options, content, end, _ in rows
         ]
 
     async def _change(self, query: str, values: tuple[Any, ...]) -> None:
@@ -170,7 +167,7 @@ class Store:
             raise NoRoomError(f"the job cannot be stored ({error})") from None
 
     def _write(self) -> None:
-        """Take all changes that wait, make them in one transaction, tell whoever waits for them."""
+        """Make all changes that wait in one transaction, and wake those who wait for them."""
         while (first := self._changes.get()) is not None:
             changes = [first]
             while not self._changes.empty():
@@ -198,7 +195,7 @@ class Store:
 
 
 def _keep_private(file: Path) -> None:
-    """Let nobody but the owner read a database; what SQLite puts beside it gets the same permissions."""
+    """Make a database readable by its owner alone; the files that SQLite adds get the same permissions."""
     os.close(os.open(file, os.O_CREAT | os.O_RDONLY, 0o600))
     for part in (file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")):
         with contextlib.suppress(FileNotFoundError):

@@ -1,39 +1,60 @@
-"""A worker: a process with one device that solves what it is sent and tells of every improvement.
+"""A worker: a process that reads requests, or solves tasks on its device and reports every improvement.
 
-It lives for many batches, so models stay loaded. Whoever wants a batch to end says so through the pipe; a thread
-listens and raises Ctrl-C in the main thread, which every solver knows how to take: it returns its best so far.
+It lives for many batches, so models stay loaded. The server ends a batch through the pipe: a thread listens, and raises
+Ctrl-C in the main thread, which every solver takes by returning its best solution so far. Reading has a limit of memory
+here and one of time in the server, which kills a process that does not keep to it.
 """
 
+import base64
 import contextlib
+import math
 import os
 import queue
+import resource
 import signal
 import threading
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from .orders import Order
+import numpy as np
+from numpy.typing import NDArray
 
+from ..errors import IcdcError, Surface, shown_on
+from ..problems import BUILT_IN
+from ..problems.instance import Instance
+from ..search.run import Incumbent
+from ..solving.answer import Answer, verdict_text
+from ..solving.jobs import Job, Observer
+from ..solving.path import solve_instances
+from ..solving.registry import make_solver, options_of
+from ..solving.solver import Improvement
+from ..solving.verify import verdict_on
+from .limits import Refusal, Settings, refusal_of
+from .requests import PackedTask, Source, Task, describe, read_task
+
+if TYPE_CHECKING:
+    from ..diffusion.sampler import Step
 
 WARM_UP = ((20, 4, ("icdc", "search", "network")), (100, 30, ("icdc",)))
-"""Instances with which a worker begins: how many items, of how many others, and who solves them."""
+"""Instances with which a worker begins: how many items, of how many others, and the solvers."""
 WARM_UP_SECONDS = 25.0
 """After which a worker on a busy machine is ready all the same; its first requests then wait instead."""
-
 AGAIN = 0.7
 """Seconds between interruptions of a search that does not end; time enough to put its best together."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where a worker runs: "cpu" with a number of threads, or "cuda"; and whether it warms up first.
+    """Where a worker runs, or that it only reads.
 
+    kind : "cpu" with a number of threads, "cuda", or "reader".
     gpu : the one GPU that it sees, by its number or name among those of the machine.
+    warm : whether it solves something before it takes work.
     """
 
     kind: str = "cpu"
@@ -41,21 +62,36 @@ class Device:
     threads: int = 1
     warm: bool = True
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the process starts with: libraries read them when they are imported."""
+        gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu}
+        return {"OMP_NUM_THREADS": str(self.threads), **gpu}
+
 
 @dataclass(frozen=True)
 class Batch:
-    """Orders that are alike, to be solved in one call."""
+    """Tasks that are alike, to be solved in one call."""
 
     number: int
-    orders: "list[Order]"
+    tasks: Sequence[PackedTask]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A request to be read: as a task, or as a description of its instance."""
+
+    number: int
+    source: Source
+    describe: bool = False
 
 
 @dataclass(frozen=True)
 class Message:
-    """What a worker says about a batch.
+    """What a worker says about its work.
 
-    what : "ready" (no batch), "begun", "improved", "note", "step", "done" or "failed".
-    place : which of the batch's orders it is about.
+    what : "ready" (no batch), "begun", "improved", "note", "step", "done" (with the result) or "failed" (a Refusal).
+    place : the place in the batch of the task it is about.
     """
 
     what: str
@@ -64,155 +100,233 @@ class Message:
     data: Any = None
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a batch was not solved: a sentence, and the exit code of the error's class where the package has one."""
+class Progress(Observer):
+    """Reports the improvements of every task of a batch, once each, and keeps the best solution of each."""
 
-    sentence: str
-    exit_code: int | None = None
+    def __init__(self, tasks: Sequence[Task], batch: int, send: Callable[[Message], None]) -> None:
+        self.tasks, self.batch, self.send = tasks, batch, send
+        first = tasks[0].instance
+        self.incumbent = Incumbent(len(tasks), first.shape[0], first.integral)
+        self.began = time.perf_counter()
 
+    def note(self, sentence: str) -> None:
+        for place in range(len(self.tasks)):
+            self._send("note", place, sentence)
 
-def run(connection: Connection, device: Device) -> None:
-    """Work until the pipe is closed; the body of the process."""
-    if device.gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = device.gpu
-    os.environ["OMP_NUM_THREADS"] = str(device.threads)
-    _Worker(connection, device).work()
+    def begin(self, job: Job, bound: NDArray[np.float64]) -> None:
+        self.incumbent.raise_bound(bound, job.places)
+        for place in job.places:
+            self._send("begun", place, {"bound": self._number(self.incumbent.bound[place])})
 
+    def improved(self, improvement: Improvement) -> None:
+        best, places = self.incumbent, list(improvement.places)
+        if improvement.bound is not None:
+            best.raise_bound(improvement.bound, places)
+        for index, place in enumerate(places):
+            found_by = None if improvement.found_by is None else improvement.found_by[index]
+            choice = improvement.choice[index]
+            if not best.offer(choice, improvement.cost[index], found_by or "", [place])[0]:
+                continue
+            improved = {
+                "seconds": round(time.perf_counter() - self.began, 6),
+                "cost": best.exact_cost[place].item(),
+                "bound": self._number(best.bound[place]),
+                "solution": self.tasks[place].instance.solution(choice),
+                "found_by": found_by,
+            }
+            self._send("improved", place, improved)
 
-class _Worker:
-    """The two threads of the process: one listens, the main one solves."""
+    def step(self, step: "Step") -> None:
+        """Report a step of the first trajectory: X_t and the network's prediction of X_0, in bytes.
 
-    def __init__(self, connection: Connection, device: Device) -> None:
-        self.connection, self.device = connection, device
-        self.inbox: queue.Queue[Batch] = queue.Queue()
-        self.solving: int | None = None
-        self.stopped: set[int] = set()
-        self.lock = threading.Lock()
-        self.speaking = False
-
-    def work(self) -> None:
-        signal.signal(signal.SIGINT, self._interrupted)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the server ends its workers; a signal to all of them does not
-        threading.Thread(target=self._listen, daemon=True).start()
-        load()
-        if self.device.warm:
-            warm_up(self.device)
-        self._say(Message("ready"))
-        while True:
-            # a queue that waits for ever cannot be interrupted on every system
-            with contextlib.suppress(queue.Empty):
-                self._solve(self.inbox.get(timeout=3600))
-
-    def _listen(self) -> None:
-        """Hear what the server says; when it is gone, be gone too."""
-        while True:
-            try:
-                message = self.connection.recv()
-            except (EOFError, OSError):
-                os._exit(0)
-            if isinstance(message, Batch):
-                self.inbox.put(message)
-            else:
-                self.stopped.add(int(message))
-                threading.Thread(target=self._interrupt, args=(message,), daemon=True).start()
-
-    def _interrupt(self, number: int) -> None:
-        """Interrupt the main thread until it is done with a batch: libraries may swallow it when they call back."""
-        while self.solving == number:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            time.sleep(AGAIN)
-
-    def _interrupted(self, _: int = 0, frame: FrameType | None = None) -> None:
-        """Take Ctrl-C only where the server asked for it; the terminal's own is the server's affair.
-
-        Half a message would spoil the pipe, and a library that is half imported or half compiled this process; both
-        are left alone, since the interruption comes again.
+        Where s is above t the start is being noised, otherwise the matrix denoised.
         """
-        if self.speaking or self.solving is None or self.solving not in self.stopped or _is_importing(frame):
-            return
-        raise KeyboardInterrupt
+        noisy, predicted = step.x.float(), step.log_odds.float().sigmoid()
+        if step.candidates is not None:  # all other entries are zero
+            noisy, predicted = step.candidates.spread(noisy), step.candidates.spread(predicted)
+        x = (noisy[0] > 0.5).cpu().numpy()
+        belief = (255 * predicted[0]).round().byte().cpu().numpy()
+        cost = None if step.cost is None else float(step.cost.flatten()[0])
+        about = {
+            "t": step.t, "s": step.s, "rows": x.shape[0], "columns": x.shape[1],
+            "x": base64.b64encode(np.packbits(x).tobytes()).decode(),
+            "belief": base64.b64encode(belief.tobytes()).decode(),
+            "cost": cost if cost is None or math.isfinite(cost) else None,
+        }  # fmt: skip
+        self._send("step", 0, about)
 
-    def _solve(self, batch: Batch) -> None:
-        """Solve a batch and say what came of it; an order that was cut off is answered with the best it had."""
-        from ..errors import IcdcError
+    def best_answer(self, place: int) -> dict[str, Any] | None:
+        """Return the best of a task whose search was cut off, checked, as an answer; None if it has none."""
+        task, best = self.tasks[place], self.incumbent
+        choice = best.choice[place] if best.solved[place] else task.start
+        if choice is None:
+            return None
+        verdict = verdict_on(task.instance, choice, float(best.bound[place]))
+        seconds = time.perf_counter() - self.began
+        answer = Answer(
+            task.instance, choice, verdict, task.samples or 1, seconds, task.seed, task.solver, None,
+            interrupted=True, found_by=(best.found_by[place] or None) if best.solved[place] else "start",
+        )  # fmt: skip
+        return record_of(answer)
 
-        teller = _teller(self, batch)
-        answers: dict[int, Any] = {}
-        failure: Failure | None = None
-        try:
-            self.solving = batch.number
-            try:
-                if batch.number not in self.stopped:  # before it began
-                    answers = solve_batch(batch.orders, teller, self.device)
-            except IcdcError as error:
-                failure = Failure(str(error), error.exit_code)
-            except Exception as error:
-                traceback.print_exc()
-                failure = Failure(f"internal error: {type(error).__name__}: {' '.join(str(error).split())}")
-            finally:
-                self.solving = None
-        except KeyboardInterrupt:
-            self.solving = None
-        self.stopped.discard(batch.number)
-        if failure is not None:
-            self._say(Message("failed", batch.number, data=failure))
-            return
-        for place in range(len(batch.orders)):
-            if place not in answers and (best := teller.best_of(place)) is not None:
-                answers[place] = best
-        self._say(Message("done", batch.number, data=answers))
+    def _send(self, what: str, place: int, data: Any) -> None:
+        self.send(Message(what, self.batch, place, data))
 
-    def _say(self, message: Message) -> None:
-        self.speaking = True
-        with self.lock:
-            try:
-                self.connection.send(message)
-            except (BrokenPipeError, OSError):
-                os._exit(0)
-        self.speaking = False
-        self._interrupted()
+    def _number(self, value: float) -> int | float | None:
+        """Return a cost or a bound as JSON holds it: a whole number where the instance has only those."""
+        if not math.isfinite(value):
+            return None
+        return math.ceil(value - 1e-6) if self.incumbent.whole else float(value)
 
 
-def solve_batch(orders: "list[Order]", teller: Any, device: Device) -> dict[int, dict[str, Any]]:
-    """Solve orders that are alike through the one solve path; return the answer of each place as it is sent."""
-    from ..solving.path import solve_instances
-    from ..solving.registry import make_solver, options_of
-
-    first = orders[0]
-    options = dict(first.options)
-    if first.trace:
-        options["trace"] = teller.step
-    if "device" in options_of(first.solver):
-        options["device"] = device.kind
-    answers = solve_instances(
-        [order.instance for order in orders],
-        make_solver(first.solver, **options),
-        samples=first.samples,
-        seed=first.seed,
-        time_limit=first.time_limit,
-        starts=None if first.start is None else [order.start for order in orders if order.start is not None],
-        observer=teller,
-    )
-    found = {}
-    try:
-        for place, answer in answers:
-            found[place] = document_of(answer)
-    except KeyboardInterrupt:
-        pass  # between two yields; what was found is kept
-    return found
-
-
-def document_of(answer: Any) -> dict[str, Any]:
+def record_of(answer: Answer) -> dict[str, Any]:
     """Return an answer as it is sent: what `--json` prints, and whether it is proven or was interrupted."""
-    from ..solving.answer import verdict_text
-
     words = verdict_text(answer.verdict, answer.instance, answer.choice)
     about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": words}
     return {**answer.as_dict(), **about}
 
 
-def _is_importing(frame: FrameType | None) -> bool:
+def solve_tasks(tasks: Sequence[Task], observer: Observer, device: Device) -> dict[int, dict[str, Any]]:
+    """Solve tasks that are alike as every caller does; return the answer of each place as it is sent."""
+    first = tasks[0]
+    options = dict(first.options)
+    if isinstance(observer, Progress) and first.trace:
+        options["trace"] = observer.step
+    if "device" in options_of(first.solver):
+        options["device"] = device.kind
+    answers = solve_instances(
+        [task.instance for task in tasks],
+        make_solver(first.solver, **options),
+        samples=first.samples,
+        seed=first.seed,
+        time_limit=first.time_limit,
+        starts=None if first.start is None else [task.start for task in tasks],
+        observer=observer,
+    )
+    records = {}
+    with contextlib.suppress(KeyboardInterrupt):  # between two answers; those so far are kept
+        for place, answer in answers:
+            records[place] = record_of(answer)
+    return records
+
+
+def run(connection: Connection, device: Device, settings: Settings) -> None:
+    """Work until the pipe is closed; the body of the process."""
+    Process(connection, device, settings).work()
+
+
+class Process:
+    """The two threads of the process: one listens, the main one works."""
+
+    def __init__(self, connection: Connection, device: Device, settings: Settings) -> None:
+        self.connection, self.device, self.settings = connection, device, settings
+        self.inbox: queue.Queue[Batch | Reading] = queue.Queue()
+        self.number: int | None = None
+        self.stopped: set[int] = set()
+        self.lock = threading.Lock()
+        self.sending = False
+
+    def work(self) -> None:
+        """Take one batch or request after the other."""
+        signal.signal(signal.SIGINT, self.interrupt)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the server ends its workers; a signal to all of them does not
+        threading.Thread(target=self._listen, daemon=True).start()
+        if self.device.kind == "reader":
+            _, most = resource.getrlimit(resource.RLIMIT_DATA)
+            resource.setrlimit(resource.RLIMIT_DATA, (self.settings.limits.reading_bytes, most))
+        else:
+            _load()
+            if self.device.warm:
+                warm_up(self.device)
+        self._send(Message("ready"))
+        while True:
+            # a queue that waits for ever cannot be interrupted on every system
+            with contextlib.suppress(queue.Empty):
+                self._do(self.inbox.get(timeout=3600))
+
+    def interrupt(self, _: int = 0, frame: FrameType | None = None) -> None:
+        """Take Ctrl-C only where the server sent it; the terminal's own is for the server.
+
+        Half a message would spoil the pipe, and a library that is half imported or half compiled this process; both
+        are left alone, since the interruption comes again.
+        """
+        if self.sending or self.number is None or self.number not in self.stopped or is_importing(frame):
+            return
+        raise KeyboardInterrupt
+
+    def _listen(self) -> None:
+        """Receive what the server sends; end with the server."""
+        while True:
+            try:
+                message = self.connection.recv()
+            except (EOFError, OSError):
+                os._exit(0)
+            if isinstance(message, int):
+                self.stopped.add(message)
+                threading.Thread(target=self._interrupt_until_done, args=(message,), daemon=True).start()
+            else:
+                self.inbox.put(message)
+
+    def _interrupt_until_done(self, number: int) -> None:
+        """Interrupt the main thread until it is done with a batch: libraries may swallow it when they call back."""
+        while self.number == number:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(AGAIN)
+
+    def _do(self, work: Batch | Reading) -> None:
+        """Do some work and send the result, or the refusal in its place."""
+        result: Any = {}
+        try:
+            with shown_on(Surface.HTTP):
+                result = self._solve(work) if isinstance(work, Batch) else self._read(work)
+        except Refusal as refusal:
+            result = refusal
+        except IcdcError as error:
+            result = refusal_of(error)
+        except MemoryError:
+            most = self.settings.limits.reading_bytes >> 20
+            result = Refusal(413, f"reading the content takes more than {most} MiB (icdc serve --cells)")
+        except Exception as error:
+            traceback.print_exc()
+            result = Refusal(500, f"internal error: {type(error).__name__}: {' '.join(str(error).split())}")
+        self._send(Message("failed" if isinstance(result, Refusal) else "done", work.number, data=result))
+
+    def _read(self, reading: Reading) -> Any:
+        read = describe(reading.source, self.settings) if reading.describe else None
+        return read or read_task(reading.source, self.settings).packed()
+
+    def _solve(self, batch: Batch) -> dict[int, dict[str, Any]]:
+        """Return the answers of a batch; a task that was cut off is answered with the best it had."""
+        tasks = [task.unpack() for task in batch.tasks]
+        progress = Progress(tasks, batch.number, self._send)
+        answers: dict[int, dict[str, Any]] = {}
+        try:
+            self.number = batch.number
+            try:
+                if batch.number not in self.stopped:  # before it began
+                    answers = solve_tasks(tasks, progress, self.device)
+            finally:
+                self.number = None
+        except KeyboardInterrupt:
+            self.number = None
+        self.stopped.discard(batch.number)
+        for place in range(len(tasks)):
+            if place not in answers and (best := progress.best_answer(place)) is not None:
+                answers[place] = best
+        return answers
+
+    def _send(self, message: Message) -> None:
+        self.sending = True
+        with self.lock:
+            try:
+                self.connection.send(message)
+            except (BrokenPipeError, OSError):
+                os._exit(0)
+        self.sending = False
+        self.interrupt()
+
+
+def is_importing(frame: FrameType | None) -> bool:
     """Tell whether a frame is part of an import, or of numba's compiler."""
     while frame is not None:
         file = frame.f_code.co_filename
@@ -222,29 +336,13 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _teller(worker: _Worker, batch: Batch) -> Any:
-    from .telling import Teller
-
-    return Teller([order.instance for order in batch.orders], batch, worker._say)
-
-
-def load() -> None:
-    """Import what solving needs."""
-    import torch  # noqa: F401
-
+def _load() -> None:
+    """Import what solving needs; readers and the server do without torch."""
     from ..solving import anytime, diffusion  # noqa: F401
 
 
 def warm_up(device: Device) -> None:
-    """Load the models that are asked for most, and let compilers do their work."""
-    import numpy as np
-
-    from ..errors import IcdcError
-    from ..problems import BUILT_IN
-    from ..problems.instance import Instance
-    from ..solving.jobs import Observer
-    from .orders import Order
-
+    """Load the models that are used most, and let compilers do their work."""
     began = time.perf_counter()
     for cls in BUILT_IN.values():
         problem = cls()
@@ -254,6 +352,6 @@ def warm_up(device: Device) -> None:
             instance = Instance("warm-up", problem, {name: array[0] for name, array in arrays.items()})
             for solver in solvers:
                 with contextlib.suppress(IcdcError):
-                    solve_batch([Order(instance, solver, samples=1, time_limit=0.2)], Observer(), device)
+                    solve_tasks([Task(instance, solver, samples=1, time_limit=0.2)], Observer(), device)
                 if time.perf_counter() - began > WARM_UP_SECONDS:
                     return

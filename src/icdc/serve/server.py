@@ -15,12 +15,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ..errors import IcdcError, UsageError
 from .app import make_app
 from .limits import Settings
-from .pool import devices
 from .store import Store
+from .workers import devices
 
 BACKLOG = 2048
 HEAD_SECONDS = 30.0
-"""Within which whoever is connected must have asked for something."""
+"""Within which a client that is connected must have sent a request."""
 
 
 class _Protocol(H11Protocol):
@@ -37,7 +37,7 @@ class _Protocol(H11Protocol):
 
     def _give_up(self) -> None:
         idle = self.conn.their_state is h11.IDLE
-        if idle and self._waiting_since is self.cycle:  # also at the last look: nothing was asked since
+        if idle and self._waiting_since is self.cycle:  # also at the last look: no request came since
             self.transport.close()
             return
         self._waiting_since = self.cycle if idle else self
@@ -48,10 +48,10 @@ class _Server(uvicorn.Server):
     """Lets jobs end as soon as it is told to stop, not only when every connection is closed."""
 
     stop_jobs: Callable[[], None]
-    told = False
+    signalled = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.told = True
+        self.signalled = True
         self.stop_jobs()
         # not the inherited way, which would send the signal again after a stop that went well
         self.force_exit = self.should_exit and sig == signal.SIGINT
@@ -86,7 +86,7 @@ def serve(settings: Settings, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
     print(f"icdc serves on http://{shown}:{port} (Ctrl-C stops)", file=sys.stderr, flush=True)
     server.run(sockets=listening)
-    if not server.started and not server.told:
+    if not server.started and not server.signalled:
         raise IcdcError("the server could not be started")
 
 
@@ -94,21 +94,21 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     """Return sockets that listen to every address of a host; raise a UsageError that says why there are none."""
     listening: list[socket.socket] = []
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             try:
-                one = socket.socket(family, kind, protocol)  # without it asyncio leaves TCP_NODELAY out
+                listener = socket.socket(family, kind, protocol)  # without the protocol asyncio leaves out TCP_NODELAY
             except OSError:
                 continue  # a machine without that family of addresses
-            listening.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind(address)
-            one.listen(BACKLOG)
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
     except OSError as error:
-        for one in listening:
-            one.close()
+        for listener in listening:
+            listener.close()
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"--host {host} --port {port}: cannot listen there ({reason})") from None
     return listening
