@@ -1,4 +1,4 @@
-"""What everything else is about: a problem, and one instance of it.
+"""The contract of a problem.
 
 An instance is a set of named arrays with a leading batch axis. A solution gives each row one column and is
 stored as `choice` (batch, samples, rows): several solutions for every instance of the batch at once.
@@ -9,28 +9,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..plots import new_figure, plot_heatmap
 from ..search.structures import structure_of as structure_of
-from .arrays import integers_of
-from .present import wrapped
+from .present import Presentation
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import Tensor
 
     from ..kernels import Noise
     from .decoding import Starts
     from .features import Features
-    from .instance import Instance, RawInstance
+    from .instance import RawInstance
     from .rules import Rule
 
 Arrays = dict[str, NDArray[Any]]
@@ -99,50 +96,48 @@ class InTorch:
         return MethodType(self.value, problem) if isinstance(self.value, FunctionType) else self.value
 
 
-class Problem(ABC):
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_torch(module: str) -> Callable[[F], F]:
+    """Let a method of the contract do what the function of its name in a module that imports torch does."""
+
+    def decorate(method: F) -> F:
+        default = InTorch(module, method.__name__)
+        return cast(F, wraps(method)(lambda *args, **kwargs: default(*args, **kwargs)))
+
+    return decorate
+
+
+class Problem(Presentation, ABC):
     """What a problem is. Subclass it, fill in the abstract parts, and it can be trained and solved.
 
-    Class attributes that every problem sets
-    ----------------------------------------
+    How it is written and drawn are further parts (`Presentation`). What every problem sets:
+
     name : the word for it on the command line and in files.
     arrays : the names of the arrays that make an instance.
     size_names : what the integers of a size mean, in order, e.g. ("jobs", "machines").
     feature_sizes : the feature dimensions that `features` returns.
     rule : how feasible solutions are built.
 
-    Class attributes with a default
-    -------------------------------
-    objective : what the cost is called in answers, e.g. "makespan".
-    row_words, column_words : what one row, and several, are called, e.g. ("job", "jobs"); in answers, in files of
-        solutions and, for the lists of names, in JSON instances.
-    entries : what the numbers of an instance's matrix are, e.g. "processing times".
-    axes : how many axes an array of one instance has, for those that are not matrices.
-    solution_is_tour : whether `solution` lists the items in the order of a closed tour, instead of the column of
-        each row; such solutions can be written as TSPLIB tours.
-    priced_sizes : the feature dimensions that `priced_features` returns, where the problem has some; a subclass that
-        changes `features` has none unless it declares them itself.
-    structure : the name of what classical solvers may take for granted (`search.structures`), such as "tour". A
-        subclass that changes `cost`, `mask`, `feasible` or `cost_matrix` has none unless it declares it itself: solvers
-        would answer another question.
-    restated : whether instances are put to solvers as those of another problem that ships (`problems.restating`).
-    families : other draws than `sample`, by name (`icdc.problems.families`); a subclass that changes `sample` has none
-        unless it declares them itself.
+    What has a default, to which it returns in a subclass that changes a method that it rests on (`_RESTS_ON`):
 
-    Likewise a subclass that changes `cost` has no `cost_changes` but its own.
+    structure : the name of what classical solvers may take for granted (`icdc.search.structures`).
+    priced_sizes : the feature dimensions that `priced_features` returns, where the problem has some.
+    families : other draws than `sample`, by name (`icdc.problems.families`).
+    cost_changes : see there.
+
+    And other defaults:
+
+    axes : how many axes an array of one instance has, for those that are not matrices.
+    restated : whether instances are put to solvers as those of another problem that ships (`problems.restating`).
     """
 
-    name: ClassVar[str]
     arrays: ClassVar[tuple[str, ...]]
-    size_names: ClassVar[tuple[str, ...]]
     feature_sizes: ClassVar[FeatureSizes]
     rule: ClassVar[Rule]
 
-    objective: ClassVar[str] = "objective"
-    row_words: ClassVar[tuple[str, str]] = ("row", "rows")
-    column_words: ClassVar[tuple[str, str]] = ("column", "columns")
-    entries: ClassVar[str] = "numbers"
     axes: ClassVar[Mapping[str, int]] = {}
-    solution_is_tour: ClassVar[bool] = False
     priced_sizes: ClassVar[FeatureSizes | None] = None
     structure: ClassVar[str | None] = None
     restated: ClassVar[bool] = False
@@ -150,33 +145,22 @@ class Problem(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # compare what is inherited, not what the class body says: a mixin may bring the change along
-        promised = next(ancestor for ancestor in cls.__mro__ if "structure" in vars(ancestor))
-        if any(getattr(cls, part) is not getattr(promised, part) for part in _PROMISED):
-            cls.structure = None
-        if cls.structure is not None:
-            structure_of(cls.structure)  # refuses a name that is not registered
-        described: Any = next(ancestor for ancestor in cls.__mro__ if "priced_sizes" in vars(ancestor))
-        if cls.features is not described.features:
-            cls.priced_sizes = None
-        declared: Any = next(ancestor for ancestor in cls.__mro__ if "families" in vars(ancestor))
-        if cls.sample is not declared.sample:
-            cls.families = {}
-        cost, changes = (
-            next(place for place, ancestor in enumerate(cls.__mro__) if part in vars(ancestor))
-            for part in ("cost", "cost_changes")
-        )
-        if cost < changes:  # they are those of another cost
-            cls.cost_changes = Problem.cost_changes  # type: ignore[method-assign]
+
+        def depth(part: str) -> int:  # a mixin may bring the change along
+            return next(place for place, ancestor in enumerate(cls.__mro__) if part in vars(ancestor))
+
+        for part, methods in _RESTS_ON.items():
+            if any(depth(method) < depth(part) for method in methods):
+                setattr(cls, part, vars(Problem)[part])
 
     def family(self, name: str) -> Family:
         """Return a family by its name; an unknown name is a UsageError that lists what there is."""
         if name not in self.families:
-            known = f"choose one of {', '.join(self.families)}" if self.families else "it has none"
-            raise UsageError(f"the problem '{self.name}' has no family '{name}'; {known}")
+            choices = f"choose one of {', '.join(self.families)}" if self.families else "it has none"
+            raise UsageError(f"the problem '{self.name}' has no family '{name}'; {choices}")
         return self.families[name]
 
-    # What must be filled in.
+    # What every problem fills in.
 
     @abstractmethod
     def sample(self, count: int, size: Size, rng: np.random.Generator) -> Arrays:
@@ -214,7 +198,7 @@ class Problem(ABC):
     def violation(self, x: Tensor) -> Tensor:
         """Measure, differentiably, how far soft matrices (N, rows, columns) are from feasible; (N,)."""
 
-    # What may be left as it is: more knowledge of the problem.
+    # What has a default: more knowledge of the problem.
 
     def sample_on_device(self, size: Size, noise: Noise) -> dict[str, Tensor] | None:
         """Draw one instance for each key of `noise` on its device, from the distribution of `sample`.
@@ -272,7 +256,7 @@ class Problem(ABC):
         """
         return None
 
-    # What may be left as it is: search.
+    # What has a default: search.
 
     def cost_changes(self, instances: Instances, choice: Tensor) -> Tensor | None:
         """Return by how much the cost of choices (batch, samples, rows) rises if one row takes another column.
@@ -283,6 +267,7 @@ class Problem(ABC):
         """
         return None
 
+    @in_torch("icdc.problems.local_search")
     def improve(self, instances: Instances, choice: Tensor, rounds: int) -> Tensor:
         """Return choices (batch, samples, rows) no worse than those given, after at most `rounds` changes to each.
 
@@ -292,10 +277,9 @@ class Problem(ABC):
         this for every problem through `cost` and `feasible`, or `cost_changes` where there is one (`local_search`);
         schedules and tours, by their structure with `times` or `travel`, have a faster one.
         """
-        from . import local_search
+        raise NotImplementedError
 
-        return local_search.improve(self, instances, choice, rounds)
-
+    @in_torch("icdc.problems.local_search")
     def merge(self, instances: Instances, choice: Tensor, others: Tensor) -> Tensor:
         """Return choices (batch, samples, rows) no worse than those given, after they took over parts of others.
 
@@ -306,9 +290,7 @@ class Problem(ABC):
         on the host. The default has it where the structure is "makespan" with `times`, or "tour" with `travel`; where
         no parts are known that can be taken over by themselves, choices stay as they are.
         """
-        from . import local_search
-
-        return local_search.merge(self, instances, choice, others)
+        raise NotImplementedError
 
     def promised_times(self, instances: Instances) -> Tensor | None:
         """Return `times` where the structure promises that their largest total is the cost."""
@@ -318,21 +300,20 @@ class Problem(ABC):
         """Return `travel` where the structure promises that its sum along a tour is the cost."""
         return self.travel(instances) if self.structure == "tour" else None
 
+    @in_torch("icdc.problems.local_search")
     def construct(self, instances: Instances, count: int = 1) -> Starts:
         """Return `count` good solutions of every instance to begin with, always the same ones.
 
         The default draws what its rule may build at random and improves each, by as many changes as there are rows if
         they are not too many to look at.
         """
-        from . import local_search
+        raise NotImplementedError
 
-        return local_search.construct(self, instances, count)
-
-    # What may be left as it is: files.
+    # What has a default: files.
 
     @classmethod
     def recognises(cls, shape: tuple[int, ...], same_items: bool) -> bool:
-        """Tell whether a nameless array of a file may be an instance; asked of the problems that ship.
+        """Tell whether a nameless array of a file may be an instance; used of the problems that ship.
 
         shape : of the array.
         same_items : whether the file shows that its rows and columns are the same items: by the same names above
@@ -348,59 +329,14 @@ class Problem(ABC):
         """Return how many rows and columns of an instance have names (the default: all of a solution's)."""
         return self.shape(size)
 
-    # What may be left as it is: solutions for people.
 
-    def solution(self, choice: NDArray[np.int64]) -> list[int]:
-        """Write one choice (rows,) as people read it (the default: the column of each row)."""
-        return [int(column) for column in choice]
-
-    def choice(self, solution: list[int]) -> NDArray[np.int64]:
-        """Read what `solution` writes; raise InputError if it cannot be a solution."""
-        return integers_of(solution)
-
-    def solution_header(self) -> tuple[str, str]:
-        """Return the header of a table of a solution; each line is an entry of `solution` and where it stands."""
-        return "position" if self.solution_is_tour else self.row_words[0], self.column_words[0]
-
-    def describe_size(self, size: Size) -> str:
-        """Say what is solved, for the heading of an answer: "20 jobs on 4 machines"."""
-        return f"{self.name} of " + ", ".join(f"{n} {what}" for n, what in zip(size, self.size_names, strict=True))
-
-    def describe_pair(self, instance: Instance, pair: tuple[int, int]) -> str:
-        """Name a pair (row, column) in a sentence: "job 'paint' with machine 'M2'", "from city 3 to city 5"."""
-        row, column = instance.row_text(pair[0]), instance.column_text(pair[1])
-        return f"from {row} to {column}" if self.feature_sizes.same_items else f"{row} with {column}"
-
-    def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
-        """Return the lines that show a choice (rows,) below the heading of an answer."""
-        return wrapped("  ", " ".join(instance.column_labels(self.solution(choice))))
-
-    def timetable(self, instance: Instance, choice: NDArray[np.int64]) -> dict[str, list[Any]]:
-        """Return what else a choice (rows,) says of each entry of `solution`, by name: when it begins and ends.
-
-        The default is nothing. It stands in JSON and, entry by entry, in tables beside the solution.
-        """
-        return {}
-
-    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
-        """Return a picture of a choice (rows,): by default, frames on the matrix of the instance.
-
-        `bound` is a proven lower bound on the cost, where one is known. The figure needs no display.
-        """
-        figure = new_figure(8.0, 7.0)
-        batch = instance.batch()
-        matrices = main_matrix(self, batch)
-        matrix = np.zeros(self.shape(self.size(batch))) if matrices is None else matrices[0]
-        if instance.forbidden is not None:  # left blank
-            matrix = np.where(instance.forbidden, np.nan, matrix)
-        ax = plot_heatmap(matrix, choice, rows=instance.rows, columns=instance.columns, ax=figure.subplots())
-        ax.set_xlabel(self.column_words[0])
-        ax.set_ylabel(self.row_words[0])
-        return figure
-
-
-_PROMISED = ("cost", "mask", "feasible", "cost_matrix")
-"""The parts of a problem that its `structure` is about."""
+_RESTS_ON = {
+    "structure": ("cost", "mask", "feasible", "cost_matrix"),
+    "priced_sizes": ("features",),
+    "families": ("sample",),
+    "cost_changes": ("cost",),
+}
+"""What a subclass loses that changes a method, and does not say it again: it was said of another problem."""
 
 
 def main_matrix(problem: Problem, arrays: Arrays) -> NDArray[Any] | None:

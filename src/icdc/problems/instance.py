@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import visible
-from .base import Arrays, Problem, Size
+from .base import Arrays, Problem, Size, main_matrix
 
 Names = tuple[str, ...]
 Number = int | float
@@ -134,6 +134,13 @@ class Instance:
     def batch(self) -> Arrays:
         """Return the arrays with a leading axis of one."""
         return {name: array[None] for name, array in self.arrays.items()}
+
+    def matrix(self) -> NDArray[Any] | None:
+        """Return what pairs cost, or else the first array of a solution's shape, with NaN for forbidden pairs."""
+        matrices = main_matrix(self.problem, self.batch())
+        if matrices is None or self.forbidden is None:
+            return None if matrices is None else matrices[0]
+        return np.where(self.forbidden, np.nan, matrices[0])
 
     @property
     def size(self) -> Size:

@@ -1,14 +1,15 @@
-"""Solutions as people see them: lines below an answer's heading, and pictures."""
+"""How problems and solutions are written and drawn: words, lines below an answer's heading, and pictures."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..plots import new_figure, plot_bars, plot_gantt, plot_heatmap, plot_tour
+from .arrays import integers_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +25,76 @@ _FEW = 60
 
 Bar = tuple[int, int | float, int | float, str, bool]
 """One thing that happens: machine, begin, end, name, and whether it is work (True) or a setup (False)."""
+
+
+class Presentation:
+    """How instances and solutions of a problem are written and drawn; `Problem` is one.
+
+    name, size_names : see `Problem`.
+
+    What has a default:
+
+    objective : what the cost is called in answers, e.g. "makespan".
+    row_words, column_words : what one row, and several, are called, e.g. ("job", "jobs"); in answers, in files of
+        solutions and, for the lists of names, in JSON instances.
+    entries : what the numbers of an instance's matrix are, e.g. "processing times".
+    solution_is_tour : whether `solution` lists the items in the order of a closed tour, instead of the column of
+        each row; such solutions can be written as TSPLIB tours.
+    """
+
+    name: ClassVar[str]
+    size_names: ClassVar[tuple[str, ...]]
+
+    objective: ClassVar[str] = "objective"
+    row_words: ClassVar[tuple[str, str]] = ("row", "rows")
+    column_words: ClassVar[tuple[str, str]] = ("column", "columns")
+    entries: ClassVar[str] = "numbers"
+    solution_is_tour: ClassVar[bool] = False
+
+    def solution(self, choice: NDArray[np.int64]) -> list[int]:
+        """Write one choice (rows,) as people read it (the default: the column of each row)."""
+        return [int(column) for column in choice]
+
+    def choice(self, solution: list[int]) -> NDArray[np.int64]:
+        """Read what `solution` writes; raise InputError if it cannot be a solution."""
+        return integers_of(solution)
+
+    def solution_header(self) -> tuple[str, str]:
+        """Return the header of a table of a solution; each line is an entry of `solution` and where it stands."""
+        return "position" if self.solution_is_tour else self.row_words[0], self.column_words[0]
+
+    def describe_size(self, size: tuple[int, ...]) -> str:
+        """Say what is solved, for the heading of an answer: "20 jobs on 4 machines"."""
+        return f"{self.name} of " + ", ".join(f"{n} {what}" for n, what in zip(size, self.size_names, strict=True))
+
+    def describe_pair(self, instance: Instance, pair: tuple[int, int]) -> str:
+        """Name a pair (row, column) in a sentence: "job 'paint' with machine 'M2'", "from city 3 to city 5"."""
+        row, column = instance.row_text(pair[0]), instance.column_text(pair[1])
+        return f"from {row} to {column}" if instance.problem.feature_sizes.same_items else f"{row} with {column}"
+
+    def describe_solution(self, instance: Instance, choice: NDArray[np.int64]) -> list[str]:
+        """Return the lines that show a choice (rows,) below the heading of an answer."""
+        return wrapped("  ", " ".join(instance.column_labels(self.solution(choice))))
+
+    def timetable(self, instance: Instance, choice: NDArray[np.int64]) -> dict[str, list[Any]]:
+        """Return what else a choice (rows,) says of each entry of `solution`, by name: when it begins and ends.
+
+        The default is nothing. It stands in JSON and, entry by entry, in tables beside the solution.
+        """
+        return {}
+
+    def draw_solution(self, instance: Instance, choice: NDArray[np.int64], bound: float | None = None) -> Figure:
+        """Return a picture of a choice (rows,): by default, frames on the matrix of the instance.
+
+        `bound` is a proven lower bound on the cost, where one is known. The figure needs no display.
+        """
+        matrix = instance.matrix()
+        matrix = np.zeros(instance.shape) if matrix is None else matrix
+        figure = new_figure(8.0, 7.0)
+        ax = plot_heatmap(matrix, choice, rows=instance.rows, columns=instance.columns, ax=figure.subplots())
+        ax.set_xlabel(self.column_words[0])
+        ax.set_ylabel(self.row_words[0])
+        return figure
 
 
 def schedule_lines(instance: Instance, choice: NDArray[np.int64]) -> list[str]:
@@ -79,12 +150,9 @@ def draw_tour(instance: Instance, choice: NDArray[np.int64]) -> Figure:
     """Draw the tour on its map, beside the matrix in the order of the tour."""
     figure = new_figure(12.0, 5.6)
     left, right = figure.subplots(1, 2)
-    matrices, names, tour = instance.problem.cost_matrix(instance.batch()), instance.rows, instance.solution(choice)
-    assert matrices is not None  # every problem whose solutions are tours says it
-    matrix = matrices[0]
-    if instance.forbidden is not None:  # left blank in the matrix, far apart on the map
-        matrix = np.where(instance.forbidden, np.nan, matrix)
-    near = np.where(np.isnan(matrix), np.nanmax(matrix), matrix)
+    matrix, names, tour = instance.matrix(), instance.rows, instance.solution(choice)
+    assert matrix is not None  # every problem whose solutions are tours says it
+    near = np.where(np.isnan(matrix), np.nanmax(matrix), matrix)  # what is forbidden is far apart on the map
     closed = not _is_open(instance)
     plot_tour(tour, coordinates=instance.coordinates, distances=near, names=names, closed=closed, ax=left)
     steps = np.where(choice == np.arange(len(choice)), -1, choice)  # the end of a path has no successor
