@@ -101,7 +101,7 @@ def test_a_card(run: Any, save: Any, validation: Path, monkeypatch: pytest.Monke
 
 def test_solvers_against_time(run: Any, save: Any, tmp_path: Path) -> None:
     model = save(tmp_path / "tiny.safetensors", "atsp", [[10]])
-    run("anytime", "--set", "atsp-10:3", "--seconds", "0.3", "--model", model, "--out", tmp_path)
+    run("search.anytime", "--set", "atsp-10:3", "--seconds", "0.3", "--model", model, "--out", tmp_path)
     points = lines(tmp_path / "anytime.csv")
     assert {point["solver"] for point in points} == {"icdc", "cpsat", "lkh", "pyvrp"}
     assert {point["instance"] for point in points} == {"atsp-10[3]"}

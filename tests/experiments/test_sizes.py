@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments import sizes
+from experiments.speed import sizes
 
 
 def asked(**changes: Any) -> argparse.Namespace:

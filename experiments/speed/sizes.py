@@ -1,6 +1,6 @@
 """Seconds and memory against size, for a network that looks at all columns and for one that looks at candidates.
 
-    python -m experiments.sizes [--device cuda] [--minutes 10] [--out docs/results]
+    python -m experiments.speed.sizes [--device cuda] [--minutes 10] [--out docs/results]
 
 Tours and schedules of a size are solved by one network with random weights in both layouts: what it sees of an instance
 (features), one pass of the denoiser, and a whole trajectory with its decoding, each after a first one that does not
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.search.runs import read_rows
 from experiments.tables.figures import Panel, draw
 from icdc.diffusion.sampler import SamplingOptions, generate
 from icdc.io.files import write_atomically
@@ -35,7 +36,7 @@ from icdc.problems.base import Problem, Size
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SIZES: dict[str, tuple[Size, ...]] = {
     "atsp": ((20,), (50,), (100,), (200,), (500,), (1000,)),
     "pmsp": ((20, 4), (50, 5), (100, 20), (200, 20), (200, 50), (500, 50)),
@@ -183,14 +184,6 @@ def _items(size: str) -> int:
     return math.prod(map(int, size.split("x")))
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """Return the lines of the table; none where there is no file."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write the table."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     until = time.monotonic() + 60.0 * asked.minutes
     path = asked.out / "sizes.csv"
-    rows: list[dict[str, Any]] = list(read(path))
+    rows: list[dict[str, Any]] = list(read_rows(path))
     todo = lines_to_do(asked, rows)
     lines_a_process = 1 if asked.device == "cpu" else None
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=lines_a_process) as pool:
@@ -228,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows = [row for row in rows if any(str(row[name]) != str(fresh[name]) for name in same)] + [fresh]
             write(path, rows)
             print(json.dumps(fresh), flush=True)
-    write_atomically(asked.out / "sizes.png", draw(panels(read(path))))
+    write_atomically(asked.out / "sizes.png", draw(panels(read_rows(path))))
     return 0
 
 

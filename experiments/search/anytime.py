@@ -1,6 +1,6 @@
 """Gap against time on single instances: the learned solver beside CP-SAT, LKH and PyVRP, on two CPU cores.
 
-    python -m experiments.anytime           # writes docs/results/anytime.csv and anytime.png
+    python -m experiments.search.anytime           # writes docs/results/anytime.csv and anytime.png
 
 The learned solver is watched while it works: every improvement is a point. The others are run anew for each
 point, since not all of them can be watched: CP-SAT and PyVRP with growing time limits, LKH, which cannot be
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--model", help="for the learned solver; default the shipped one that fits best")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "results")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "docs" / "results")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
