@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from experiments.search.runs import read_rows
 from experiments.speed import sizes
 
 
@@ -60,7 +61,7 @@ def test_the_command_writes_table_and_figure_and_ends_in_time(monkeypatch: pytes
     assert sizes.main(["--out", str(tmp_path), "--device", "cpu", "--minutes", "-1"]) == 0
     assert not (tmp_path / "sizes.csv").exists()
     assert sizes.main(["--out", str(tmp_path), "--device", "cpu"]) == 0
-    rows = sizes.read(tmp_path / "sizes.csv")
+    rows = read_rows(tmp_path / "sizes.csv")
     assert [(row["size"], row["layout"]) for row in rows] == [
         ("20x4", "all columns"), ("20", "all columns"), ("20", "16 candidates"),
     ]  # fmt: skip
