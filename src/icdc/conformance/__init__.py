@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..problems.base import Problem, Size
 from .instances import Wrong
-from .presentation import PresentationChecks
+from .solvers import AllChecks
 
 __all__ = ["Finding", "assert_conforms", "check_conformance"]
 
@@ -41,7 +41,7 @@ def check_conformance(problem: Problem, size: Size | None = None, seed: int = 0,
     seed : of the instances.
     only : run the checks whose names begin with this; by default all.
     """
-    kit = PresentationChecks(problem, size if size is not None else _tiny(problem), seed)
+    kit = AllChecks(problem, size if size is not None else _tiny(problem), seed)
     checks: dict[str, Callable[[], None]] = {
         "instances are drawn repeatably and pass their own check": kit.instances,
         "check refuses what is not a number": kit.refuses,

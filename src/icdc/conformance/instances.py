@@ -1,6 +1,7 @@
-"""The tiny batch of instances that everything is checked on, and the checks of what an instance is."""
+"""The tiny batch of instances that everything is checked on, and the checks of what instances and solutions are."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from torch import Tensor
 from ..errors import IcdcError, InputError, UsageError
 from ..kernels import Noise, fold, root_key
 from ..problems.base import Problem, Size
-from ..problems.decoding import decode, log_probability
-from ..problems.tensors import to_tensors
+from ..problems.decoding import Order, decode, log_probability, random_choice
+from ..problems.rules import Rule
+from ..problems.tensors import one_hot, to_tensors
 
 MOST_SOLUTIONS = 50_000
 FAR = 6.0
@@ -40,15 +42,15 @@ class InstanceChecks:
             raise InputError(f"'{problem.name}' cannot draw instances of size {size}: {error!r}") from error
         if self.columns**self.rows > MOST_SOLUTIONS:
             raise UsageError(f"size {size} has too many assignments to list; choose a smaller one")
-        self.instances_ = to_tensors(self.arrays)
+        self.tensors = to_tensors(self.arrays)
         listed = list(itertools.product(range(self.columns), repeat=self.rows))
         every = torch.tensor(listed)[None].expand(self.count, -1, -1)
         self.every = every
-        feasible = problem.feasible(self.instances_, every)
+        feasible = problem.feasible(self.tensors, every)
         if feasible.shape != every.shape[:2] or feasible.dtype != torch.bool:
             raise InputError(f"'{problem.name}': feasible must return (batch, samples) bool")
         self.solutions = [every[i, feasible[i]] for i in range(self.count)]
-        if any(len(found) == 0 for found in self.solutions):
+        if any(len(some) == 0 for some in self.solutions):
             raise InputError(f"'{problem.name}': an instance of size {size} has no feasible solution at all")
 
     def instances(self) -> None:
@@ -82,7 +84,7 @@ class InstanceChecks:
                 raise Wrong(f"check accepts {what} in '{name}'")
 
     def features(self) -> None:
-        found, sizes = self.problem.features(self.instances_), self.problem.feature_sizes
+        found, sizes = self.problem.features(self.tensors), self.problem.feature_sizes
         expected = {
             "relations": (self.count, self.rows, self.columns, sizes.relations),
             "rows": (self.count, self.rows, sizes.rows) if sizes.rows else None,
@@ -98,7 +100,7 @@ class InstanceChecks:
         if not 1 <= sizes.raw_relations <= sizes.relations:
             raise Wrong(f"{sizes.raw_relations} raw relations of {sizes.relations}")
         for i in range(self.count):
-            alone = self.problem.features(only(self.instances_, i)).relations[0]
+            alone = self.problem.features(only(self.tensors, i)).relations[0]
             if not torch.allclose(alone, found.relations[i], rtol=1e-3, atol=1e-4):
                 raise Wrong(f"instance {i} has other relations alone than in a batch")
 
@@ -115,7 +117,7 @@ class InstanceChecks:
         place = np.argsort(column)
         choice = self.every[:, :, torch.from_numpy(row)]
         choice = torch.from_numpy(place)[choice]
-        here, there = self.instances_, to_tensors(moved)
+        here, there = self.tensors, to_tensors(moved)
         if not torch.equal(self.problem.feasible(here, self.every), self.problem.feasible(there, choice)):
             raise Wrong("feasibility changes when rows and columns are reordered")
         for i, solutions in enumerate(self.solutions):
@@ -148,24 +150,24 @@ class InstanceChecks:
         return array
 
     def batch(self) -> None:
-        together = self.problem.cost(self.instances_, self.every)
+        together = self.problem.cost(self.tensors, self.every)
         if together.shape != self.every.shape[:2]:
             expected = tuple(self.every.shape[:2])
             raise Wrong(f"cost returns shape {tuple(together.shape)} for {expected} solutions")
         for i, solutions in enumerate(self.solutions):
-            alone = self.problem.cost(only(self.instances_, i), self.every[:1, ::3])
+            alone = self.problem.cost(only(self.tensors, i), self.every[:1, ::3])
             if not torch.allclose(alone[0].double(), together[i, ::3].double(), rtol=1e-9, equal_nan=True):
                 raise Wrong(f"solutions of instance {i} cost something else alone than in a batch")
-            cost = self.problem.cost(only(self.instances_, i), solutions[None])
+            cost = self.problem.cost(only(self.tensors, i), solutions[None])
             if not bool(torch.isfinite(cost.double()).all()):
                 raise Wrong("a feasible solution has a cost that is not finite")
 
     def feasibility(self) -> None:
         outside = self.every[:, :1].repeat(1, 2, 1)
         outside[:, 0, 0], outside[:, 1, -1] = -1, self.columns
-        if bool(self.problem.feasible(self.instances_, outside).any()):
+        if bool(self.problem.feasible(self.tensors, outside).any()):
             raise Wrong("it accepts a column that does not exist")
-        mask = self.problem.mask(self.instances_)
+        mask = self.problem.mask(self.tensors)
         if mask is None:
             return
         if mask.shape != (self.count, self.rows, self.columns) or mask.dtype != torch.bool:
@@ -200,7 +202,7 @@ class InstanceChecks:
     def synchronisation(self) -> None:
         problem, rule = self.problem, self.problem.rule
         # tensors of the device "meta" have shapes and no values: whoever asks for one fails
-        instances = {name: tensor.to("meta") for name, tensor in self.instances_.items()}
+        instances = {name: tensor.to("meta") for name, tensor in self.tensors.items()}
         choice = torch.empty(self.count, 1, self.rows, dtype=torch.long, device="meta")
         scores = torch.empty(self.count, self.rows, self.columns, device="meta")
         keys = torch.empty(self.count, dtype=torch.long, device="meta")
@@ -224,6 +226,132 @@ class InstanceChecks:
                 run()
             except Exception as error:
                 raise Wrong(f"{name} reads one, or leaves the device ({error})") from error
+
+    # What a solution is: the rule that builds it, its probability, and how it is written.
+
+    def decoding(self) -> None:
+        tries = 200
+        noise = Noise(fold(root_key(self.seed), torch.arange(self.count * tries)))
+        scores = noise.normal(self.rows, self.columns)
+        mask = self.problem.mask(self.tensors)
+        spread = None if mask is None else mask.repeat_interleave(tries, 0)
+        orders: tuple[Order, ...] = ("rule", "confidence")
+        for order in orders:
+            choice = decode(self.problem.rule, scores, order=order, noise=noise, mask=spread)
+            good = self.problem.feasible(self.tensors, choice.view(self.count, tries, self.rows))
+            if not bool(good.all()):
+                bad = choice.view(self.count, tries, self.rows)[~good][0].tolist()
+                raise Wrong(f"in the order '{order}' the rule built {bad}, which feasible refuses")
+        anything = random_choice(self.problem.rule, (self.rows, self.columns), noise, spread)
+        if not bool(self.problem.feasible(self.tensors, anything.view(self.count, tries, self.rows)).all()):
+            raise Wrong("a solution drawn at random is one that feasible refuses")
+
+    def probabilities(self) -> None:
+        for i, first in itertools.product(range(self.count), range(self.rows)):
+            log_p = self._log_probabilities(i, first, self.problem.mask(self.tensors))
+            total = float(log_p.double().exp().sum())
+            if float(log_p.min()) < -1e6:
+                never = self.solutions[i][int(log_p.argmin())].tolist()
+                raise Wrong(f"the rule can never build {never}, which feasible accepts")
+            if not math.isclose(total, 1.0, abs_tol=1e-4):
+                raise Wrong(f"they sum to {total:.6f}: the rule and feasible disagree on what is allowed")
+
+    def _log_probabilities(self, index: int, first: int, mask: Tensor | None) -> Tensor:
+        """Return log p̂ of every solution of an instance, for random log-odds, if row `first` begins."""
+        solutions, count = self.solutions[index], len(self.solutions[index])
+        return log_probability(
+            self.problem.rule,
+            self._log_odds(index).expand(count, -1, -1),
+            solutions,
+            torch.full((count,), first),
+            None if mask is None else mask[index].expand(count, -1, -1),
+        )
+
+    def _log_odds(self, index: int) -> Tensor:
+        return Noise(fold(root_key(self.seed), torch.arange(self.count))).normal(self.rows, self.columns)[index]
+
+    def frequencies(self) -> None:
+        tries, mask = 2000, self.problem.mask(self.tensors)
+        for i, solutions in enumerate(self.solutions):
+            first = i % self.rows
+            drawn = decode(
+                self.problem.rule,
+                self._log_odds(i).expand(tries, -1, -1),
+                noise=Noise(fold(root_key(self.seed), 1, torch.arange(tries))),
+                first=torch.full((tries,), first),
+                mask=None if mask is None else mask[i].expand(tries, -1, -1),
+            )
+            expected = tries * self._log_probabilities(i, first, mask).double().exp()
+            met = (drawn[:, None] == solutions).all(2).sum(0)
+            if bool(((met - expected).abs() > FAR * (expected.sqrt() + 1)).any()):
+                raise Wrong(f"those of instance {i} do not, beginning with row {first}")
+
+    def shortcuts(self) -> None:
+        rule, tries = self.problem.rule, 16
+        noise = Noise(fold(root_key(self.seed), 2, torch.arange(self.count * tries)))
+        scores = noise.normal(self.rows, self.columns)
+        scores[::4] = scores[::4].round().clamp(-1, 1)  # ties
+        first = noise.integers(self.rows)
+        mask = self.problem.mask(self.tensors)
+        mask = None if mask is None else mask.repeat_interleave(tries, 0)
+        choice, confident = rule.follow(scores, first, mask), rule.by_confidence(scores, mask)
+        if not torch.equal(choice, Rule.follow(rule, scores, first, mask)):
+            raise Wrong("follow decides differently")
+        if not torch.equal(confident, Rule.by_confidence(rule, scores, mask)):
+            raise Wrong("by_confidence decides differently")
+        along = rule.allowed_along(choice, self.columns, first, mask)
+        if not torch.equal(along, Rule.allowed_along(rule, choice, self.columns, first, mask)):
+            raise Wrong("allowed_along allows something else")
+        one, only = slice(5, 6), None if mask is None else mask[5:6]
+        alone = rule.follow(scores[one], first[one], only), rule.by_confidence(scores[one], only)
+        if not (torch.equal(alone[0], choice[one]) and torch.equal(alone[1], confident[one])):
+            raise Wrong("a solution decoded alone differs from the same one in a batch")
+
+    def round_trip(self) -> None:
+        for solutions in self.solutions:
+            for choice in solutions[:50].numpy():
+                written = self.problem.solution(choice)
+                if not all(type(item) is int for item in written):
+                    raise Wrong(f"{choice.tolist()} is written as {written}, not as plain integers")
+                if not np.array_equal(self.problem.choice(written), choice):
+                    raise Wrong(f"{choice.tolist()} is written as {written} and read back differently")
+
+    def density(self) -> None:
+        found, share = self.problem.density(self.size), 1.0 / self.columns
+        if not math.isclose(found, share, rel_tol=1e-6):
+            raise Wrong(f"density is {found:.6g}; one 1 in each row of {self.columns} makes it {share:.6g}")
+
+    def violation(self) -> None:
+        x = one_hot(self.solutions[0], self.columns)
+        found = self.problem.violation(x)
+        if found.shape != (len(x),):
+            raise Wrong(f"violation returns shape {tuple(found.shape)} for {len(x)} matrices")
+        if float(found.abs().max()) > 1e-6:
+            raise Wrong("it is not zero on a feasible solution")
+        emptied, zeros, ones = x[:1].clone(), torch.zeros_like(x[:1]), torch.ones_like(x[:1])
+        emptied[:, 0] = 0.0
+        soft = torch.cat([emptied, zeros, ones] if self.columns > 1 else [emptied, zeros]).requires_grad_()
+        wrong = self.problem.violation(soft)
+        if not bool((wrong > 0).all()):
+            raise Wrong("it is not positive where rows have no 1, or several")
+        (slope,) = torch.autograd.grad(wrong.sum(), soft)
+        if not bool(slope.isfinite().all()) or not bool(slope.any()):
+            raise Wrong("its gradient is zero or not finite")
+
+    def bound(self) -> None:
+        bound = self.problem.lower_bound(self.arrays)
+        if bound is None:
+            return
+        if np.shape(bound) != (self.count,):
+            raise Wrong(f"it has shape {np.shape(bound)} for {self.count} instances")
+        self._check_bound(bound)
+
+    def _check_bound(self, bound: NDArray[np.float64]) -> None:
+        """Refuse bounds (count,) that some solution of their instance is below."""
+        for i, solutions in enumerate(self.solutions):
+            best = float(self.problem.cost(only(self.tensors, i), solutions[None]).min())
+            if bound[i] > best + 1e-9 * abs(best):
+                raise Wrong(f"instance {i} has a solution of cost {best:.10g}, below its bound {bound[i]:.10g}")
 
 
 def only(instances: dict[str, Tensor], index: int) -> dict[str, Tensor]:
