@@ -1,6 +1,7 @@
 """A fuzzer of everything that reads: a truth is written in many ways and read back, files are damaged, options drawn.
 
     python -m tests.fuzz --minutes 60 [--seed 1] [part of a property's name …]
+    python -m tests.fuzz --service --minutes 10    # requests to a service on this machine
 
 No property may see an internal error, another meaning than the writer's, or more than four gigabytes of memory. The
 test suite runs the same properties for half a minute.
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from icdc.problems import get_problem
 from tests.io.corpus import CORPUS
 from tests.io.test_corpus import attempt
 from tests.io.writers import WRITERS, Truth, Written
+from tests.serve.conftest import running_service
+from tests.serve.fuzzing import requests_never_end_in_an_internal_error
 
 LARGEST_MEMORY = 4 * 2**30
 PLACES = st.integers(0, 2**20)
@@ -204,9 +208,11 @@ PROPERTIES: dict[str, Callable[[st.DataObject], None]] = {
 }
 
 
-def assert_holds(name: str, examples: int, start: int | None = None) -> None:
+def assert_holds(
+    name: str, examples: int, start: int | None = None, check: Callable[[st.DataObject], None] | None = None
+) -> None:
     """Try a property on so many examples: always the same ones without a `start`, else those of that seed."""
-    check = PROPERTIES[name]
+    check = check or PROPERTIES[name]
 
     def with_data(data: Any) -> None:
         check(data)
@@ -229,17 +235,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--service", action="store_true", help="send requests to a service on this machine instead")
     parser.add_argument("names", nargs="*", help="parts of the names of properties; by default all")
     asked = parser.parse_args()
-    names = [name for name in PROPERTIES if not asked.names or any(part in name for part in asked.names)]
-    rng = random.Random(asked.seed)
-    end = time.monotonic() + 60 * asked.minutes
+    if asked.service:
+        with running_service() as url:
+            fuzz({"requests": partial(requests_never_end_in_an_internal_error, url=url)}, asked.minutes, asked.seed)
+    else:
+        names = [name for name in PROPERTIES if not asked.names or any(part in name for part in asked.names)]
+        fuzz({name: PROPERTIES[name] for name in names}, asked.minutes, asked.seed)
+    return 0
+
+
+def fuzz(properties: dict[str, Callable[[st.DataObject], None]], minutes: float, first: int | None) -> None:
+    """Try properties, 100 examples of each in turn, until the time is over."""
+    rng = random.Random(first)
+    end = time.monotonic() + 60 * minutes
     rounds = 0
     while time.monotonic() < end:
-        for name in names:
+        for name, check in properties.items():
             start = rng.randrange(2**32)
             try:
-                assert_holds(name, 100, start)
+                assert_holds(name, 100, start, check)
             except BaseException:
                 print(f"{name} failed with the examples of seed {start}", file=sys.stderr)
                 raise
@@ -247,8 +264,7 @@ def main() -> int:
                 break
         rounds += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{rounds} rounds of {len(names)} properties, 100 examples each; at most {peak:.2f} GiB of memory")
-    return 0
+    print(f"{rounds} rounds of {len(properties)} properties, 100 examples each; at most {peak:.2f} GiB of memory")
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ def test_a_request_has_the_types_and_ranges_of_the_table() -> None:
 
 
 ADDED = """
-import sys, types
+import json, sys, types
 from dataclasses import dataclass
 from icdc import options
 from icdc.options import Group, Option
@@ -263,6 +263,12 @@ options.OPTIONS["patience"] = Option("patience", Group.SOLVER, int, "How long to
 
 import icdc
 from icdc.cli import run
+from icdc.client import Client
+from icdc.errors import shown_on
+from icdc.options import HTTP
+from icdc.serve.limits import Limits, Settings
+from icdc.serve.requests import Source, read_task
+from icdc.serve.schema import request_document
 from icdc.solving import registry
 from icdc.solving.solver import Found, Solver
 
@@ -295,16 +301,38 @@ try:
     icdc.solve("shop.csv", solver="patient", patience=0)
 except icdc.UsageError as error:
     print(error, file=sys.stderr)
-print(codes, heard)
+client, sent = Client("http://127.0.0.1:1"), {}
+client._json = lambda method, path, body: sent.update(body) or {"id": "x"}
+client.submit([[3, 5], [4, 2], [1, 1]], problem="pmsp", solver="patient", patience=9)
+tasks = [
+    read_task(Source(json.dumps(sent).encode(), "application/json"), Settings()),
+    read_task(Source(b"3,5\\n4,2\\n1,1\\n", "text/csv", {"solver": "patient", "patience": "10"}), Settings()),
+]
+document = request_document(Limits(samples=50))
+print([one["schema"] for one in document["parameters"] if one["name"] == "patience"])
+(body, *_) = document["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+print(body["properties"]["patience"]["description"], body["properties"]["patience"]["anyOf"][0])
+try:
+    read_task(Source(b"3,5\\n4,2\\n1,1\\n", "text/csv", {"solver": "patient", "patience": "0"}), Settings())
+except icdc.UsageError as error:
+    with shown_on(HTTP):
+        print(error, file=sys.stderr)
+print(codes, heard, [task.options["patience"] for task in tasks])
 """
 
 
 def test_a_new_option_arrives_everywhere(tmp_path: Path) -> None:
-    """One entry in the table: on the command line, in its help, in Python, with its range."""
+    """One entry in the table: on the command line, in its help, in Python, over HTTP, in the OpenAPI document and the
+    client, with its range."""
     command = [sys.executable, "-c", ADDED]
     environment = {**os.environ, "COLUMNS": "200", "ICDC_NO_BACKGROUND": "1"}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-    assert ran.stdout.splitlines()[-1] == "[0, 2, 0] [7, 8]"
+    schema = {"maximum": 50, "minimum": 1, "type": "integer"}
+    *_, query, body, last = ran.stdout.splitlines()
+    assert query == str([schema])
+    assert body == f"How long to wait. {schema}"
+    assert last == "[0, 2, 0] [7, 8] [9, 10]"
     assert "How long to wait." in ran.stdout
     assert "--patience must be at least 1, got 0" in ran.stderr
     assert "\npatience must be at least 1, got 0" in ran.stderr
+    assert "\n'patience' must be at least 1, got 0" in ran.stderr

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,16 @@ def _start(*flags: str, port: int | None = None) -> RunningServer:
     environment["PYTHONPATH"] = os.pathsep.join([source, environment.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "icdc", "serve", "--no-warm", "--port", str(port), *flags]
     return RunningServer(subprocess.Popen(command, env=environment), f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def running_service(*flags: str) -> Iterator[str]:
+    """Run a service on this machine and return its address."""
+    server = _start(*flags)
+    try:
+        yield server.wait().url
+    finally:
+        server.stop(signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

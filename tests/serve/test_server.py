@@ -18,6 +18,8 @@ import httpx2 as httpx
 import numpy as np
 import pytest
 import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import icdc
 from icdc.cli import run
@@ -27,6 +29,7 @@ from icdc.serve.requests import KINDS
 from icdc.serve.store import Store
 
 from .conftest import RunningServer, free_port
+from .fuzzing import requests_never_end_in_an_internal_error
 from .test_app import assert_soon
 
 Start = Callable[..., RunningServer]
@@ -305,6 +308,13 @@ def test_a_hostile_workbook_is_ended_and_holds_nobody_up(
         sender.join()
     assert {status for _, status in ends} <= {200, 413, 422}
     assert min(seconds for seconds, _ in ends) < 10
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+def test_no_request_ends_in_an_internal_error(running_server: RunningServer, data: st.DataObject) -> None:
+    """`python -m tests.fuzz --service` tries more of them."""
+    requests_never_end_in_an_internal_error(data, running_server.url)
 
 
 def test_a_stop_does_not_wait_for_reading(start_server: Start) -> None:
