@@ -248,7 +248,7 @@ def resident(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Return the workers of a server."""
+    """Return the processes of a server: its workers, and those that read requests."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
