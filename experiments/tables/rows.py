@@ -472,7 +472,6 @@ CHANGES: dict[str, str] = {
     "only the last solution counts": FRESH + ",keep=last",
     "one decode a pass": FRESH.replace("decodes=8", "decodes=1"),
     "128 decodes a pass": FRESH.replace("decodes=8", "decodes=128"),
-    "the posterior instead of fresh noise": FRESH.replace("fresh", "posterior"),
     "elements denoised independently": FRESH.replace("fresh", "independent"),
     "decoded by confidence": FRESH.replace("order=rule", "order=confidence"),
     "temperature 0.5": FRESH.replace("temperature=1.0", "temperature=0.5"),

@@ -52,10 +52,9 @@ LAST = SamplingOptions(steps=20, reverse="independent", order="rule", temperatur
 WAYS = {
     "last": LAST,
     "greedy": replace(LAST, any_start=False),
-    "sampled": replace(LAST, any_start=False, greedy_end=False),
     CHAIN: SamplingOptions(steps=10, decodes=4, temperature=1.0),
 }
-"""How a last sample is decoded: from any row, or, in two ways, from the first, as the paper's diffusion baselines; or
+"""How a last sample is decoded: from any row, or from the first, as the paper's diffusion baselines; or
 the best of a short chain, without search, in the order of decisions that targets are made in."""
 REFERENCES = "references.json"
 """The file of references in the folder of the runs."""
@@ -135,7 +134,7 @@ def train_one(variant: Variant, options: argparse.Namespace) -> None:
     curve = CurveFile(folder / "curve.csv", variant, trainer, options.began, goes_on=resumes)
     stop = min(options.began + options.wall - ENDING - options.final_seconds, time.time() + 10 * options.seconds)
     last, first = 0.0, 0.0
-    ways = (CHAIN,) if config.families else ("greedy", "sampled") if variant.greedy else ("last",)
+    ways = (CHAIN,) if config.families else ("greedy",) if variant.greedy else ("last",)
 
     def evaluate(data: Dataset, progress: Progress, samples: int) -> None:
         """Write a line for each way of decoding, with averaged and, where they differ, with current weights."""

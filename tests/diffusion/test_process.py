@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from icdc.diffusion.process import Diffusion, DiffusionConfig, Schedule, strided_times, survival_table
+from icdc.diffusion.process import Diffusion, DiffusionConfig, strided_times, survival_table
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
+from icdc.settings import build
 
-SCHEDULES: tuple[Schedule, ...] = ("cosine", "linear")
 DENSITIES = (0.05, 0.25, 0.5)
 STEPS = 7
 
@@ -22,19 +22,19 @@ def keys(count: int) -> Tensor:
     return fold(root_key(0), torch.arange(count))
 
 
-def transition(schedule: Schedule, t: int, density: float, steps: int = STEPS) -> Tensor:
+def transition(t: int, density: float, steps: int = STEPS) -> Tensor:
     """Q_t = α_t I + β_t 1 q̄ᵀ, from α_t = ᾱ_t / ᾱ_{t−1} and β_t = 1 − α_t; row: from, column: to."""
-    table = survival_table(steps, schedule)
+    table = survival_table(steps)
     alpha = table[t] / table[t - 1]
     limit = torch.tensor([[1 - density, density]], dtype=torch.float64)
     return alpha * torch.eye(2, dtype=torch.float64) + (1 - alpha) * torch.ones(2, 1).double() @ limit
 
 
-def product(schedule: Schedule, after: int, until: int, density: float, steps: int = STEPS) -> Tensor:
+def product(after: int, until: int, density: float, steps: int = STEPS) -> Tensor:
     """Q_{after+1} ⋯ Q_until, multiplied out."""
     result = torch.eye(2, dtype=torch.float64)
     for t in range(after + 1, until + 1):
-        result = result @ transition(schedule, t, density, steps)
+        result = result @ transition(t, density, steps)
     return result
 
 
@@ -42,38 +42,35 @@ def at(value: int) -> Tensor:
     return torch.tensor([value])
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("density", DENSITIES)
-def test_transitions_are_stochastic_and_keep_the_limit(schedule: Schedule, density: float) -> None:
+def test_transitions_are_stochastic_and_keep_the_limit(density: float) -> None:
     """Every Q_t has rows that sum to one, entries in [0, 1], and q̄ as its stationary distribution."""
     limit = torch.tensor([1 - density, density], dtype=torch.float64)
     for t in range(1, STEPS + 1):
-        q = transition(schedule, t, density)
+        q = transition(t, density)
         assert (q >= 0).all()
         torch.testing.assert_close(q.sum(1), torch.ones(2).double())
         torch.testing.assert_close(limit @ q, limit)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("density", DENSITIES)
-def test_marginals_are_products_of_transitions(schedule: Schedule, density: float) -> None:
+def test_marginals_are_products_of_transitions(density: float) -> None:
     """q(x_t | x_0) for every t and both values of x_0."""
-    diffusion = Diffusion(DiffusionConfig(STEPS, schedule))
+    diffusion = Diffusion(DiffusionConfig(STEPS))
     for t, x0 in itertools.product(range(STEPS + 1), (0, 1)):
-        expected = product(schedule, 0, t, density)[x0, 1].item()
+        expected = product(0, t, density)[x0, 1].item()
         found = diffusion.q_marginal(torch.full((1, 1, 1), float(x0)), at(t), density).item()
         assert found == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("density", DENSITIES)
-def test_posteriors_of_every_stride(schedule: Schedule, density: float) -> None:
+def test_posteriors_of_every_stride(density: float) -> None:
     """q(x_s | x_t, x_0) = (x_t Qᵀ ⊙ x_0 Q_{1:s}) / (x_0 Q_{1:t} x_tᵀ) for every s < t, x_t and x_0."""
-    diffusion = Diffusion(DiffusionConfig(STEPS, schedule))
+    diffusion = Diffusion(DiffusionConfig(STEPS))
     for t in range(1, STEPS + 1):
         for s, x0, xt in itertools.product(range(t), (0, 1), (0, 1)):
-            through, before = product(schedule, s, t, density), product(schedule, 0, s, density)
-            reach = product(schedule, 0, t, density)[x0, xt]
+            through, before = product(s, t, density), product(0, s, density)
+            reach = product(0, t, density)[x0, xt]
             expected = (through[1, xt] * before[x0, 1] / reach).item()
             found = diffusion.posterior(
                 torch.full((1, 1, 1), float(xt)), torch.full((1, 1, 1), float(x0)), at(t), at(s), density
@@ -82,7 +79,6 @@ def test_posteriors_of_every_stride(schedule: Schedule, density: float) -> None:
 
 
 @given(
-    st.sampled_from(SCHEDULES),
     st.integers(1, 30),
     st.floats(0.01, 0.99),
     st.floats(0, 1),
@@ -90,10 +86,10 @@ def test_posteriors_of_every_stride(schedule: Schedule, density: float) -> None:
     st.data(),
 )
 def test_posterior_is_linear_in_the_prediction(
-    schedule: Schedule, steps: int, density: float, p0: float, xt: float, data: st.DataObject
+    steps: int, density: float, p0: float, xt: float, data: st.DataObject
 ) -> None:
     """Any prediction mixes the two posteriors, and the result is a probability."""
-    diffusion = Diffusion(DiffusionConfig(steps, schedule))
+    diffusion = Diffusion(DiffusionConfig(steps))
     t = data.draw(st.integers(1, steps))
     s = data.draw(st.integers(0, t - 1))
 
@@ -110,12 +106,12 @@ def test_posterior_is_linear_in_the_prediction(
 @pytest.mark.parametrize("stride", [1, 3])
 def test_reverse_step_by_enumeration(stride: int) -> None:
     """p_θ(X_s | X_t) of a whole 2 × 2 matrix: sum over all 16 X_0 and compare all 16 X_s."""
-    density, t, schedule = 0.3, 5, SCHEDULES[0]
-    diffusion = Diffusion(DiffusionConfig(STEPS, schedule))
+    density, t = 0.3, 5
+    diffusion = Diffusion(DiffusionConfig(STEPS))
     p0 = torch.tensor([[[0.9, 0.2], [0.4, 0.7]]])
     xt = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
     s = t - stride
-    through, before, whole = (product(schedule, a, b, density).tolist() for a, b in ((s, t), (0, s), (0, t)))
+    through, before, whole = (product(a, b, density).tolist() for a, b in ((s, t), (0, s), (0, t)))
     noisy = [int(v) for v in xt.flatten()]
     matrices = list(itertools.product((0, 1), repeat=4))
     exact = dict.fromkeys(matrices, 0.0)
@@ -135,14 +131,14 @@ def test_reverse_step_by_enumeration(stride: int) -> None:
 @pytest.mark.parametrize("noisy", [0, 1])
 def test_the_reverse_step_as_printed_weighs_by_how_likely_x_t_is(stride: int, noisy: int) -> None:
     """Equation 7 to the letter: Σ_{x_0} q(x_s, x_t | x_0) p(x_0), normalised over x_s."""
-    density, t, schedule, p0 = 0.3, 5, SCHEDULES[0], 0.2
+    density, t, p0 = 0.3, 5, 0.2
     s = t - stride
-    through, before = (product(schedule, a, b, density).tolist() for a, b in ((s, t), (0, s)))
+    through, before = (product(a, b, density).tolist() for a, b in ((s, t), (0, s)))
     joint = [
         sum((p0 if x0 else 1 - p0) * before[x0][xs] * through[xs][noisy] for x0 in (0, 1)) for xs in (0, 1)
     ]  # fmt: skip
     for printed in (True, False):
-        diffusion = Diffusion(DiffusionConfig(STEPS, schedule, reverse_as_printed=printed))
+        diffusion = Diffusion(DiffusionConfig(STEPS, reverse_as_printed=printed))
         xt = torch.full((1, 1, 1), float(noisy))
         found = diffusion.posterior(xt, torch.full((1, 1, 1), p0), at(t), at(s), density).item()
         assert (found == pytest.approx(joint[1] / sum(joint), abs=1e-5)) == printed
@@ -150,11 +146,11 @@ def test_the_reverse_step_as_printed_weighs_by_how_likely_x_t_is(stride: int, no
 
 def test_strides_compose() -> None:
     """Two exact strides with the true posterior of x_0 lead where one long stride leads (Bayes' rule)."""
-    density, schedule, prior = 0.2, SCHEDULES[0], 0.35  # x_0 = 1 with this chance
-    diffusion = Diffusion(DiffusionConfig(STEPS, schedule))
+    density, prior = 0.2, 0.35  # x_0 = 1 with this chance
+    diffusion = Diffusion(DiffusionConfig(STEPS))
 
     def truth(x: int, t: int) -> float:
-        reach = product(schedule, 0, t, density)
+        reach = product(0, t, density)
         return (prior * reach[1, x] / (prior * reach[1, x] + (1 - prior) * reach[0, x])).item()
 
     def step(x: int, t: int, s: int) -> float:
@@ -167,43 +163,34 @@ def test_strides_compose() -> None:
         assert two == pytest.approx(step(x, 6, 1), abs=1e-6)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("steps", [1, 2, 5, 10, 20, 50, 1000])
-def test_schedules_go_from_clean_to_noise(schedule: Schedule, steps: int) -> None:
+def test_the_schedule_goes_from_clean_to_noise(steps: int) -> None:
     """ᾱ starts at one, never rises, and ends so near zero that x_T has forgotten x_0: q̄ is the limit."""
-    table = survival_table(steps, schedule)
+    table = survival_table(steps)
     assert table.shape == (steps + 1,)
     assert table[0] == 1
     assert (table.diff() <= 0).all()
     assert table[-1] == 1e-4  # where it is held: a stride from T divides by it
     for density in DENSITIES:
-        end = product(schedule, 0, steps, density, steps)
+        end = product(0, steps, density, steps)
         torch.testing.assert_close(end, torch.tensor([[1 - density, density]] * 2).double(), atol=1e-3, rtol=0)
 
 
-def test_schedules_are_those_of_the_literature() -> None:
-    """Cosine is cos²((t/T + .008)/1.008 · π/2) scaled to one at 0; linear is β from 1e-4 to 0.02."""
-    cosine, linear = survival_table(20, "cosine"), survival_table(1000, "linear")
+def test_the_schedule_is_that_of_the_literature() -> None:
+    """cos²((t/T + .008)/1.008 · π/2), scaled to one at 0."""
+    table = survival_table(20)
     for t in (1, 7, 19):
         curve = [math.cos((u / 20 + 0.008) / 1.008 * math.pi / 2) ** 2 for u in (t, 0)]
-        assert cosine[t].item() == pytest.approx(curve[0] / curve[1])
-    betas = [1e-4 + (0.02 - 1e-4) * i / 999 for i in range(1000)]
-    for t in (1, 10, 100, 400):
-        assert linear[t].item() == pytest.approx(math.prod(1 - b for b in betas[:t]), rel=0.01)
-    assert survival_table(10, "linear")[4].item() == pytest.approx(linear[400].item())
-
-
-def test_the_two_schedules_differ() -> None:
-    """A choice of schedule is a choice."""
-    assert not torch.allclose(survival_table(20, "cosine"), survival_table(20, "linear"), atol=0.01)
+        assert table[t].item() == pytest.approx(curve[0] / curve[1])
 
 
 def test_bad_settings_are_refused() -> None:
-    """No steps, or a schedule nobody knows, is a usage error that names what is wrong."""
-    with pytest.raises(UsageError, match="at least one step"):
-        survival_table(0, "cosine")
-    with pytest.raises(UsageError, match="sigmoid"):
-        Diffusion(DiffusionConfig(10, "sigmoid"))  # type: ignore[arg-type]
+    """No steps, or the schedule of an earlier version, is a usage error that names what is wrong."""
+    with pytest.raises(UsageError, match="'steps' must be at least 1"):
+        DiffusionConfig(0)
+    assert build(DiffusionConfig, {"steps": 7, "schedule": "cosine"}) == DiffusionConfig(7)
+    with pytest.raises(UsageError, match="'schedule' is gone"):
+        build(DiffusionConfig, {"schedule": "linear"})
 
 
 def test_samples_follow_the_marginal_at_every_items_own_step() -> None:

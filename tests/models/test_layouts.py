@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.diffusion.sampler import SamplingOptions, Step, generate, refine
+from icdc.diffusion.sampler import ReverseStep, SamplingOptions, generate, refine
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig, load
@@ -135,7 +135,7 @@ def test_what_cannot_be_is_refused(change: dict[str, int], words: str) -> None:
 
 
 @pytest.mark.parametrize(("problem", "size"), CASES)
-@pytest.mark.parametrize("reverse", ["fresh", "best", "posterior", "independent"])
+@pytest.mark.parametrize("reverse", ["fresh", "best", "independent"])
 @pytest.mark.parametrize("order", ["confidence", "rule"])
 def test_trajectories_end_in_feasible_solutions(
     problem: Problem, size: tuple[int, ...], reverse: str, order: str
@@ -144,7 +144,7 @@ def test_trajectories_end_in_feasible_solutions(
     model, instances = model_of(problem, candidates=3, dense_up_to=0), drawn(problem, size)
     features = model.features(instances)
     task = Task(problem, instances, candidates=features.candidates)
-    steps: list[Step] = []
+    steps: list[ReverseStep] = []
     options = SamplingOptions(steps=4, reverse=reverse, order=order, decodes=2, improve_rounds=2)  # type: ignore[arg-type]
     with torch.no_grad():
         predict = model.predict(model.encode(features, noise(2)), task.density)

@@ -30,7 +30,7 @@ from icdc.problems.tensors import to_tensors
 
 TINY = ModelConfig(
     NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1),
-    DiffusionConfig(7, "linear"),
+    DiffusionConfig(7, True),
 )
 PAPER = ModelConfig(
     NetworkConfig(
@@ -116,8 +116,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
     assert metadata["problem"] == "atsp"
     assert json.loads(metadata["config"])["diffusion"] == {
         "steps": 7,
-        "schedule": "linear",
-        "reverse_as_printed": False,
+        "reverse_as_printed": True,
     }
     assert card_of(file) == {"problem": "atsp", "kind": "diffusion", "sizes": [[5]], "note": "né"}
     assert dtypes == {torch.float16}

@@ -128,12 +128,12 @@ def test_heatmap_in_the_order_of_a_tour_is_a_line_beside_the_diagonal() -> None:
 def test_recorder_keeps_the_first_trajectory() -> None:
     import torch
 
-    from icdc.diffusion.sampler import Step
+    from icdc.diffusion.sampler import ReverseStep
 
     recorder = Recorder()
     for t, s in ((10, 5), (5, 0), (10, 5)):
         x = torch.zeros(2, 3, 3)
-        recorder(Step(t, s, x, x + 1e9, None, None, torch.tensor([7.0, 8.0])))
+        recorder(ReverseStep(t, s, x, x + 1e9, None, None, torch.tensor([7.0, 8.0])))
     assert [frame.t for frame in recorder.frames] == [10, 5]
     assert recorder.frames[0].cost == 7.0
     np.testing.assert_array_equal(recorder.frames[0].predicted, np.ones((3, 3)))

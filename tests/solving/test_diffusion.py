@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 import icdc
-from icdc.diffusion.sampler import Step
+from icdc.diffusion.sampler import ReverseStep
 from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks.network import NetworkConfig
@@ -72,7 +72,7 @@ def test_with_search_inside_trajectories_begin_with_its_starts() -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), CASES)
-@pytest.mark.parametrize("reverse", ["fresh", "best", "posterior", "independent"])
+@pytest.mark.parametrize("reverse", ["fresh", "best", "independent"])
 def test_every_way_gives_feasible_answers_of_the_stated_cost(name: str, size: tuple[int, ...], reverse: str) -> None:
     model, arrays = setting(name, size)
     exact = {key: torch.from_numpy(array.astype(np.float64)) for key, array in arrays.items()}
@@ -197,7 +197,7 @@ def test_a_start_is_noised_and_denoised_before_the_eyes_of_a_trace(name: str, si
     """From the start itself up to the level of refinement, each element changing once at most, and down again."""
     model, arrays = setting(name, size, 1)
     start = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, arrays, samples=1).choice
-    seen: list[Step] = []
+    seen: list[ReverseStep] = []
     solver = DiffusionSolver(model, steps=6, device="cpu", trace=seen.append)
     results = solver.solve(model.problem, arrays, samples=2, start=start)
     highest = round(0.7 * model.diffusion.steps)

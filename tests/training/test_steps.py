@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from icdc.diffusion.sampler import Generated
+from icdc.diffusion.sampler import Samples
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.features import Features
 from icdc.problems.tensors import one_hot
@@ -180,14 +180,14 @@ def test_drafts_are_noised_in_place_of_the_target_and_have_no_bound() -> None:
 
 
 @pytest.fixture
-def generated(monkeypatch: pytest.MonkeyPatch) -> list[Generated]:
+def generated(monkeypatch: pytest.MonkeyPatch) -> list[Samples]:
     """What trajectories gave while targets were made."""
     from icdc.training import steps
 
-    seen: list[Generated] = []
+    seen: list[Samples] = []
     original = steps.generate
 
-    def remember(*arguments: Any, **options: Any) -> Generated:
+    def remember(*arguments: Any, **options: Any) -> Samples:
         seen.append(original(*arguments, **options))
         return seen[-1]
 
@@ -201,7 +201,7 @@ def stored_costs(steps: Steps) -> Tensor:
 
 
 @pytest.mark.parametrize(("problem", "size"), [("pmsp", [6, 3]), ("atsp", [6])])
-def test_the_target_is_the_best_of_the_trajectories(problem: str, size: list[int], generated: list[Generated]) -> None:
+def test_the_target_is_the_best_of_the_trajectories(problem: str, size: list[int], generated: list[Samples]) -> None:
     steps = steps_of(config_of(problem, size))
     steps.make_targets()
     (trajectories,) = generated
@@ -210,7 +210,7 @@ def test_the_target_is_the_best_of_the_trajectories(problem: str, size: list[int
     assert torch.equal(steps.memory.rings["reward"][: steps.count], -trajectories.cost.amin(1).float())
 
 
-def test_refinement_makes_targets_better(generated: list[Generated]) -> None:
+def test_refinement_makes_targets_better(generated: list[Samples]) -> None:
     steps = steps_of(config_of("pmsp", [8, 3], targets={"refine_rounds": 3}))
     steps.make_targets()
     better = generated[0].cost.amin(1) - stored_costs(steps)

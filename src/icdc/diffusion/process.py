@@ -8,68 +8,55 @@ the shape of the matrices it is given, and t may be a different step for every i
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
 from ..kernels import Noise
-
-Schedule = Literal["cosine", "linear"]
-
+from ..settings import Settings, setting
 
 MOST_STEPS = 100_000
-"""Far more than any schedule tells apart; the table of a schedule is as long."""
+"""The table of ᾱ_t is as long, and neighbouring steps are the same to float32 long before."""
 
 
 @dataclass(frozen=True)
-class DiffusionConfig:
-    """Number of steps T, the schedule of the noise, and how the reverse step is read.
+class DiffusionConfig(Settings):
+    """Number of steps T, and how the reverse step is read.
 
     reverse_as_printed : take equation 7 of the paper to the letter, Σ q(x_s, x_t | x_0) p_θ(x_0 | x_t), normalised:
         there x_t counts twice, in p_θ and beside it. Otherwise the sum is over q(x_s | x_t, x_0) p_θ(x_0 | x_t).
     """
 
-    steps: int = 20
-    schedule: Schedule = "cosine"
+    REMOVED = {"schedule": "cosine"}  # noqa: RUF012
+
+    steps: int = setting(20, least=1, most=MOST_STEPS)
     reverse_as_printed: bool = False
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.steps <= MOST_STEPS:
-            raise UsageError(f"a diffusion needs at least one step and at most {MOST_STEPS}, got {self.steps}")
 
+def survival_table(steps: int) -> Tensor:
+    """Return ᾱ_t = α_1 ⋯ α_t for t = 0 … T, float64 (T + 1,): the chance that an element is never redrawn.
 
-def survival_table(steps: int, schedule: Schedule) -> Tensor:
-    """Return ᾱ_t = α_1 ⋯ α_t for t = 0 … T, float64 (T + 1,): the chance that an element is never redrawn."""
-    if steps < 1:
-        raise UsageError(f"a diffusion needs at least one step, got {steps}")
+    It falls like the square of a cosine.
+    """
     t = torch.arange(steps + 1, dtype=torch.float64)
-    if schedule == "cosine":
-        curve = torch.cos((t / steps + 0.008) / 1.008 * math.pi / 2) ** 2
-        # never exactly zero, so that the posterior of a stride from T stays defined
-        return (curve / curve[0]).clamp(1e-4, 1.0)
-    if schedule == "linear":
-        # redrawing at a rate that grows linearly over the run, the usual 0.1 … 20; with the integral of the
-        # rate rather than a sum of β_t, few steps go as far as many
-        passed = t / steps
-        return torch.exp(-(0.1 * passed + 0.5 * (20 - 0.1) * passed**2)).clamp_min(1e-4)
-    raise UsageError(f"unknown noise schedule '{schedule}'; choose cosine or linear")
+    curve = torch.cos((t / steps + 0.008) / 1.008 * math.pi / 2) ** 2
+    # never exactly zero, so that the posterior of a stride from T stays defined
+    return (curve / curve[0]).clamp(1e-4, 1.0)
 
 
 class Diffusion:
-    """The process for a fixed schedule, on one device.
+    """The process, on one device.
 
     Parameters
     ----------
-    config : the number of steps and the schedule.
+    config : the number of steps, and how the reverse step is read.
     device : where the table of ᾱ_t lies.
     """
 
     def __init__(self, config: DiffusionConfig, device: torch.device | str = "cpu") -> None:
         self.config = config
         self.steps = config.steps
-        self.survival = survival_table(config.steps, config.schedule).float().to(device)
+        self.survival = survival_table(config.steps).float().to(device)
 
     def kept(self, t: Tensor) -> Tensor:
         """Return ᾱ_t (N, 1, 1) for steps t (N,)."""

@@ -17,6 +17,7 @@ from ..problems import problem_path
 from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order
 from ..problems.features import Features
+from ..settings import build
 from .card import advised, improving, unfamiliar
 from .catalogue import path_of, read_model
 from .file import build_checked, build_fitting, pick_device, precision_on, read_weights, set_weights, write_model
@@ -136,7 +137,7 @@ class Model:
         untuned = UNTUNED if rows * columns < LARGE else UNTUNED_LARGE
         if with_search:
             untuned = replace(untuned, begin="starts")
-        options = replace(untuned, **advised(self.card, size, samples, with_search, merging))
+        options = build(SamplingOptions, advised(self.card, size, samples, with_search, merging), untuned)
         follows = self.candidates_of(size) and rows * columns > FOLLOWED and options.order == "rule"
         return replace(options, order=CANDIDATES_ORDER) if follows else options
 

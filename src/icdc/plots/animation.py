@@ -13,7 +13,7 @@ from .style import INK, SEQUENTIAL
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from ..diffusion.sampler import Step
+    from ..diffusion.sampler import ReverseStep
 
 _INCHES, _DPI = (7.0, 4.0), 90
 
@@ -49,7 +49,7 @@ class Recorder:
         self._trajectory = trajectory
         self._finished = False
 
-    def __call__(self, step: "Step") -> None:
+    def __call__(self, step: "ReverseStep") -> None:
         """Keep a step, until the first trajectory is over."""
         if self._finished:
             return

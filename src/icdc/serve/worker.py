@@ -38,7 +38,7 @@ from .limits import Refusal, Settings, refusal_of
 from .requests import PackedTask, Source, Task, describe, read_task
 
 if TYPE_CHECKING:
-    from ..diffusion.sampler import Step
+    from ..diffusion.sampler import ReverseStep
 
 WARM_UP = ((20, 4, ("icdc", "search", "network")), (100, 30, ("icdc",)))
 """Instances with which a worker begins: how many items, of how many others, and the solvers."""
@@ -136,7 +136,7 @@ class Progress(Observer):
             }
             self._send("improved", place, improved)
 
-    def step(self, step: "Step") -> None:
+    def step(self, step: "ReverseStep") -> None:
         """Report a step of the first trajectory: X_t and the network's prediction of X_0, in bytes.
 
         Where s is above t the start is being noised, otherwise the matrix denoised.

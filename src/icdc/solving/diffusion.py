@@ -1,9 +1,9 @@
 """The network alone: a diffusion model, chosen for the instances, and how its trajectories run."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, Unpack, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
-from ..diffusion.sampler import SamplingChanges, SamplingOptions
+from ..diffusion.sampler import SamplingOptions
 from ..errors import UsageError
 from ..models.catalogue import default_for, reason_without_model
 from ..models.diffusion import Model, shared
@@ -63,7 +63,7 @@ class DiffusionSolver(Solver):
         device: str = "auto",
         chunk: int | None = None,
         trace: Trace | None = None,
-        **changes: Unpack[SamplingChanges],
+        **changes: Any,
     ) -> None:
         self.model, self.sampling, self.changes = model, sampling, changes
         self.refine, self.refine_steps = refine, refine_steps
@@ -131,7 +131,7 @@ class DiffusionSolver(Solver):
         """
         if self.sampling is not None:
             return replace(self.sampling, **self.changes)
-        changes: SamplingChanges = {"improve_best": IMPROVE_BEST, **self.changes}
+        changes: dict[str, Any] = {"improve_best": IMPROVE_BEST, **self.changes}
         with_search = with_search or changes.get("improve_rounds", 0) > 0
         keeps_best = changes.get("keep") != "last"
         merging = keeps_best and changes.get("merge") != 0

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..diffusion.process import strided_times
-from ..diffusion.sampler import Predict, SamplingOptions, Step, best_of, generate, refine
+from ..diffusion.sampler import Predict, ReverseStep, SamplingOptions, best_of, generate, refine
 from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
 from ..problems.task import Task
@@ -30,7 +30,7 @@ from .results import Found
 from .threads import own_threads
 from .verify import judge, lower_bounds
 
-Trace = Callable[[Step], bool | None]
+Trace = Callable[[ReverseStep], bool | None]
 """Sees every step of the first trajectories; returning True ends them."""
 
 REFINE_LEVELS = (0.7, 0.5, 0.85)
@@ -213,7 +213,7 @@ class DiffusionSearch:
                 at = torch.full((len(x0),), t, dtype=torch.long, device=x0.device)
                 x = x0 if t == 0 else diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
                 log_odds = CERTAIN * (2 * x0 - 1) if t == 0 else predict(x, at)
-                watch(Step(t, s, x, log_odds, None, None, None, candidates=task.candidates))
+                watch(ReverseStep(t, s, x, log_odds, None, None, None, candidates=task.candidates))
             at = torch.full((len(x0),), times[0], dtype=torch.long, device=x0.device)
             x = diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
             way_back = Noise(fold(noise.keys, 0))
@@ -297,7 +297,7 @@ class DiffusionSearch:
             number = torch.arange(begin, min(begin + together, self.request.samples), device=keys.device)
             yield Noise(fold(keys[:, None], number[None, :]).flatten()), number
 
-    def _watch(self, part: Part, deadline: float | None) -> Callable[[Step], bool | None]:
+    def _watch(self, part: Part, deadline: float | None) -> Callable[[ReverseStep], bool | None]:
         """Return a callback of the reverse process that stops it at the deadline once there is an answer.
 
         With a deadline every step counts: what it decoded is taken at once, long before its trajectory ends.
@@ -305,7 +305,7 @@ class DiffusionSearch:
         """
         task = part.task
 
-        def watch(step: Step) -> bool | None:
+        def watch(step: ReverseStep) -> bool | None:
             stop = self.trace(step) if self.trace is not None else None
             if deadline is not None and step.choice is not None and step.cost is not None:
                 found = step.choice.view(task.batch, -1, task.rows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..diffusion.sampler import Step
+from ..diffusion.sampler import ReverseStep
 from ..kernels import Noise
 from ..problems.features import Candidates, Features
 
@@ -114,7 +114,7 @@ class DraftPicker:
         self.choice: Tensor | None = None
         self.time: Tensor | None = None
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: ReverseStep) -> None:
         if step.carried is None or step.s == 0:
             return
         self.seen += 1

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..diffusion.process import Diffusion
-from ..diffusion.sampler import Predict, SamplingOptions, Step, generate
+from ..diffusion.sampler import Predict, ReverseStep, SamplingOptions, generate
 from ..kernels import Noise
 from ..problems.decoding import decode, log_probability
 from ..problems.task import Task
@@ -74,7 +74,7 @@ def last_decision(
     predict: Predict, task: Task, diffusion: Diffusion, noise: Noise, options: SamplingOptions
 ) -> Trajectories:
     """Run a trajectory for each key of the noise; its last decision is p̂ at the last reverse step."""
-    ended = generate(predict, task, diffusion, noise, options)
+    ended = generate(predict, task, diffusion, noise, options, greedy_end=False)  # a greedy end is no sample of p̂
     choice = ended.last_choice.flatten(0, 1)
     zero = torch.zeros_like(ended.last_t)
     decision = Decision(ended.last_t, zero, ended.last_x, decoded=choice, first=ended.last_first)
@@ -86,8 +86,8 @@ def all_decisions(
     predict: Predict, task: Task, diffusion: Diffusion, noise: Noise, options: SamplingOptions
 ) -> Trajectories:
     """Run a trajectory for each key of the noise, decoding once a pass; its decisions from T down."""
-    passes: list[Step] = []
-    ended = generate(predict, task, diffusion, noise, options, callback=passes.append)
+    passes: list[ReverseStep] = []
+    ended = generate(predict, task, diffusion, noise, options, greedy_end=False, callback=passes.append)
     times = [tuple(torch.full_like(noise.keys, time) for time in (one.t, one.s)) for one in passes]
     if options.reverse != "independent":
         decisions = [

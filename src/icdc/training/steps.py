@@ -135,8 +135,7 @@ class Steps(SizeSteps):
 
     def _improve(self) -> None:
         config, trajectories = self.config.improvement, self.config.targets.trajectories
-        # REINFORCE needs samples of p̂: a greedy end is not one
-        sampling = replace(config.sampling, greedy_end=False)
+        sampling = config.sampling
         run_to_the_end = last_decision if config.objective == "last" else all_decisions
         noise = self.weights.noise(self.count)
         with torch.no_grad():
