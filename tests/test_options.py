@@ -46,7 +46,7 @@ SHOP = [[3, 5], [4, 2], [1, 1]]
         ({"solver": "icdc", "steps": "ten"}, "steps must be a whole number"),
         ({"solver": "icdc", "refine": None}, "option 'refine' of solver 'icdc' must be a whole number, got None"),
         ({"solver": "icdc", "chunk": -1}, "a chunk needs at least one trajectory, got -1"),
-        ({"solver": "icdc", "decodes": 10**9}, "decodes must be at most 65536"),
+        ({"solver": "icdc", "decodes": 10**9}, "'decodes' must be at most 65536"),
         ({"solver": "icdc", "device": "cuda:99"}, "choose the device cpu"),
         ({"solver": "icdc", "device": "meta"}, "not supported; choose auto, cpu or cuda"),
     ],

@@ -91,7 +91,7 @@ def test_what_a_file_claims_is_checked_first(
         ({"solving": {"samples": 1}}, "'solving' of its card"),
         ({"solving": [{"samples": 0, "options": {}}]}, "'samples' must be at least 1"),
         ({"solving": [{"samples": 1, "size": 20, "options": {}}]}, "'size' must be a list"),
-        ({"solving": [{"samples": 1, "options": {"decodes": 10**9}}]}, "decodes must be at most"),
+        ({"solving": [{"samples": 1, "options": {"decodes": 10**9}}]}, "'decodes' must be at most"),
         ({"solving": [{"samples": 1, "options": {"decodes": "8"}}]}, "'decodes' must be a whole number"),
         ({"solving": [{"samples": 1, "options": {"colour": 8}}]}, "unknown setting 'colour'"),
         ({"solving": [{"options": 3}]}, "must be a table"),

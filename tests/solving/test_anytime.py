@@ -245,7 +245,7 @@ def test_a_problem_without_structure_is_the_networks() -> None:
 
 def test_options_are_those_of_the_network_and_checked_at_once() -> None:
     assert AnytimeSolver.options() == DiffusionSolver.options()
-    with pytest.raises(icdc.UsageError, match="steps must be at least 1"):
+    with pytest.raises(icdc.UsageError, match="'steps' must be at least 1"):
         icdc.make_solver("icdc:steps=0")
 
 
