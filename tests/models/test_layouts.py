@@ -12,7 +12,7 @@ from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig, load
 from icdc.networks import NetworkConfig
-from icdc.plots.animation import Recorder
+from icdc.plots import Recorder
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Instances, Problem
 from icdc.problems.features import Features

@@ -17,8 +17,8 @@ from icdc.problems import SHIPPED, Atsp, Instance, Navigation, Pmsp
 from icdc.problems.arrays import checked_matrix
 from icdc.problems.base import Arrays, FeatureSizes, Instances, InTorch, Problem, Size, main_matrix
 from icdc.problems.features import Features
-from icdc.problems.flow_shop import FlowShop
 from icdc.problems.rules import OneColumnPerRow, Rule
+from icdc.problems.sequencing import FlowShop
 from icdc.problems.tensors import picked
 
 

@@ -12,10 +12,10 @@ import icdc
 from icdc.errors import IcdcError, InfeasibleError, InputError, UsageError
 from icdc.problems.atsp import Atsp
 from icdc.problems.conditions import with_conditions
-from icdc.problems.flow_shop import FlowShop
 from icdc.problems.instance import Conditions, Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
+from icdc.problems.sequencing import FlowShop
 from icdc.solving.jobs import Observer
 from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icdc.errors import IcdcError
+import icdc
+from icdc.errors import IcdcError, InfeasibleError
 from icdc.problems.atsp import Atsp
 from icdc.problems.conditions import changes, cost, in_words, objective, violation, with_conditions
-from icdc.problems.flow_shop import FlowShop
-from icdc.problems.forbidden import forbidden_pair, highest_cost, why_impossible
+from icdc.problems.forbidden import forbidden_pair, highest_cost
 from icdc.problems.instance import Conditions, Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.restating import from_original, restate, to_original
-from icdc.problems.setups import Setups
+from icdc.problems.sequencing import FlowShop, Setups
 from icdc.solving.path import solve_instances
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge, verdict_on
@@ -362,12 +362,34 @@ def test_what_a_tour_is() -> None:
         assert "no tour" in str(violation(instance, np.array(choice)))
 
 
-def test_reasons_are_said_in_the_words_of_what_was_asked() -> None:
-    setups = {"setups": np.zeros((3, 3), dtype=np.int64), "durations": np.ones(3), "initial": np.zeros(3)}
-    forbidden = np.zeros((4, 4), dtype=bool)
-    forbidden[[1, 2, 3], 0] = True  # nothing may come before job 0, and it may not be first
-    instance = Instance("x", Setups(), setups, rows=("a", "b", "c"), columns=("a", "b", "c"), forbidden=forbidden)
-    assert why_impossible(restate(instance)) == "job 'a' cannot be reached from any other"
+FREE, NONE = [1, 2, 3], [np.inf] * 3
+
+
+@pytest.mark.parametrize(
+    ("setups", "initial", "wanted", "reason"),
+    [
+        ([[0, 1, 1], [np.inf, 0, 1], [np.inf, 1, 0]], [np.inf, 1, 1], {}, "job 'a' cannot be reached from any other"),
+        ([[0, 1, 2], [1, 0, 2], [1, 2, 0]], NONE, {}, "no job may be the first"),
+        ([[0, *NONE[1:]], [np.inf, 0, np.inf], [*NONE[1:], 0]], FREE, {}, "the jobs a, b have only 1 permitted"),
+        ([[0, 1, np.inf], [1, 0, np.inf], [np.inf, np.inf, 0]], FREE, {"last": "a"}, "job 'c' has no permitted job to"),
+        (
+            [[0, 1, 1], [1, 0, np.inf], [1, 1, 0]],
+            [1, np.inf, np.inf],
+            {"last": "c"},
+            "the jobs b, (the beginning) have",
+        ),
+        ([[0, 1, 1], [1, 0, np.inf], [1, 1, 0]], [np.inf, np.inf, 1], {"last": "c"}, "from job 'c' to job 'a'"),
+    ],
+)
+def test_reasons_are_said_in_the_words_of_what_was_asked(
+    setups: Any, initial: Any, wanted: dict[str, Any], reason: str
+) -> None:
+    """Of jobs, and of the beginning and the end, where a tour through one city more is solved."""
+    named = {"setups": setups, "initial": initial, "jobs": ["a", "b", "c"]}
+    with pytest.raises(InfeasibleError) as caught:
+        icdc.solve(named, problem="setups", **wanted)
+    assert reason in str(caught.value)
+    assert "idle" not in str(caught.value)
 
 
 def test_words() -> None:

@@ -10,10 +10,8 @@ from icdc.conformance import assert_conforms
 from icdc.errors import InputError, UsageError
 from icdc.io import instances_from, read_instances, read_solution, write_solution
 from icdc.problems import BUILT_IN, SHIPPED, get_problem, problem_path
-from icdc.problems.flow_shop import FlowShop
 from icdc.problems.instance import Instance
-from icdc.problems.sequencing import Sequencing
-from icdc.problems.setups import Setups
+from icdc.problems.sequencing import FlowShop, Sequencing, Setups
 from icdc.problems.tensors import to_tensors
 
 

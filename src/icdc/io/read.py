@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..options import mention
 from ..problems import BUILT_IN, problem_of_file, problems_of_matrix
-from ..problems.arrays import LARGEST_INTEGER
+from ..problems.arrays import without_infinity
 from ..problems.base import Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.instance import BARE, Instance, Names, RawInstance
@@ -92,9 +92,9 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
         chosen[name] = np.asarray(raw.arrays[key])
         if raw.forbidden is not None and key in raw.forbidden:
             marked[name] = raw.forbidden[key]
-        elif may_forbid(problem):
-            chosen[name], infinite = _without_infinity(chosen[name], options.nan_forbidden)
-            marked |= {} if infinite is None else {name: infinite}
+        elif may_forbid(problem) and chosen[name].ndim == 2:
+            chosen[name], infinite = without_infinity(chosen[name], options.nan_forbidden)
+            marked |= {name: infinite} if infinite.any() else {}
     try:
         checked = problem.check({name: array[None] for name, array in chosen.items()})
         arrays = {name: array[0] for name, array in checked.items()}
@@ -252,21 +252,6 @@ def _refuse_other_names(name: str, rows: Names, columns: Names, problem: Problem
         f"{name}: '{problem.name}' needs the same {problem.row_words[1]} above and beside the matrix, "
         f"but the rows have {shorten(beside[0])} and the columns {shorten(above[0])}"
     )
-
-
-def _without_infinity(array: NDArray[Any], nan_too: bool) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return a matrix with zeros in place of infinity, and where it was; None where it was nowhere.
-
-    Whole numbers that are reals only for the sake of infinity become integers again.
-    """
-    if array.ndim != 2 or array.dtype.kind != "f":
-        return array, None
-    infinite = np.isposinf(array) | (np.isnan(array) if nan_too else False)
-    if not infinite.any():
-        return array, None
-    rest = np.where(infinite, 0.0, array)
-    whole = np.isfinite(rest).all() and (rest == np.rint(rest)).all() and np.abs(rest).max() <= LARGEST_INTEGER
-    return rest.astype(np.int64) if whole else rest, infinite
 
 
 def _forbidden(

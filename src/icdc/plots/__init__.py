@@ -5,9 +5,8 @@ imported only when something is drawn. Colours are told apart by people with any
 a problem is `Problem.draw_solution`; files are written by `icdc.io`.
 """
 
-from .animation import Frame, Recorder, animate
 from .gantt import plot_bars, plot_gantt
-from .heatmap import plot_heatmap
+from .matrices import Frame, Recorder, animate, plot_heatmap
 from .style import new_figure
 from .tour import plot_tour, scaled_positions
 

@@ -7,11 +7,10 @@ from ..errors import InputError, UsageError
 from ..options import mention
 from .atsp import Atsp
 from .base import FeatureSizes, Problem
-from .flow_shop import FlowShop
 from .instance import Instance
 from .navigation import Navigation
 from .pmsp import Pmsp
-from .setups import Setups
+from .sequencing import FlowShop, Setups
 from .tours import TourProblem
 
 __all__ = [

@@ -84,6 +84,23 @@ def _reject(wrong: NDArray[np.bool_], sentence: str) -> None:
         raise InputError(f"{sentence} at row {row + 1}, column {column + 1}")
 
 
+def without_infinity(array: NDArray[Any], nan_too: bool = False) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return numbers with 0 in place of infinity, which marks what is forbidden, and where it was.
+
+    Whole numbers that are reals only for the sake of infinity become integers again.
+
+    nan_too : whether NaN marks the same.
+    """
+    if array.dtype.kind != "f":
+        return array, np.zeros(array.shape, dtype=bool)
+    infinite = np.isposinf(array) | (np.isnan(array) & nan_too)
+    if not infinite.any():
+        return array, infinite
+    rest = np.where(infinite, 0.0, array)
+    whole = np.isfinite(rest).all() and (rest == np.rint(rest)).all() and np.abs(rest).max() <= LARGEST_INTEGER
+    return rest.astype(np.int64) if whole else rest, infinite
+
+
 def exact_numbers(array: Any) -> NDArray[Any]:
     """Return stored numbers in the types that sums are made in: integers as int64, reals as float64."""
     array = np.asarray(array)

@@ -180,7 +180,9 @@ def _no_matching(instance: Instance, permitted: NDArray[np.bool_]) -> str | None
                 if row not in rows:
                     rows.add(row)
                     waiting.append(row)
-    names = ", ".join(instance.row_labels(sorted(rows)[:5]))
+    first = sorted(rows)[:5]
+    labels = zip(first, instance.row_labels(first), strict=True)
+    names = ", ".join("(the beginning)" if _is_idle(instance, row) else label for row, label in labels)
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     return f"the {_words(instance)[1]} {names}{more} have only {len(columns)} permitted successors together"
 
@@ -228,7 +230,7 @@ def huge_numbers(matrix: NDArray[Any], *, ignore_diagonal: bool) -> NDArray[np.b
 
 
 def permitted_in(matrices: NDArray[Any], tour: bool = False) -> NDArray[np.bool_]:
-    """Return the same for arrays (count, rows, columns), without torch."""
+    """Do what `tensors.permitted_pairs` does, for arrays (count, rows, columns) and without torch."""
     costs = matrices.astype(np.float64)
     ignored = np.zeros(costs.shape[1:], dtype=bool)
     if tour:
