@@ -295,15 +295,20 @@ def check_all(values: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, 
     also : options that are given elsewhere, so that others may need them.
     """
     checked = {name: check(name, value) for name, value in values.items()}
+    check_needs(checked, also)
+    return checked
+
+
+def check_needs(values: Mapping[str, Any], also: Iterable[str] = ()) -> None:
+    """Refuse options without another one that they need; see `check_all`."""
     there = {*also, *(name for name, value in values.items() if value is not None)}
-    for name, value in checked.items():
+    for name, value in values.items():
         for need in OPTIONS[name].needs if value is not None else ():
             if need.option in there or (need.above is not None and not value > need.above):
                 continue
             which = mention(name) if need.above is None else f"{value} {name}"
             verb = "needs" if need.above is None else "need"
             raise UsageError(f"{which} {verb} {mention(need.option)}: {need.why}")
-    return checked
 
 
 def reject_unknown(names: Iterable[str], surface: Surface) -> None:

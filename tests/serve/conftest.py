@@ -1,5 +1,6 @@
 """Servers for tests: the application with workers in threads that can be told what to do, and a real process."""
 
+import asyncio
 import os
 import queue
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,17 +55,22 @@ class ThreadWorker:
 
     director: Director
 
-    def __init__(self, device: Device, settings: Settings, hear: Callable[[Any, Message | None], None]) -> None:
-        self.device, self.settings, self.hear = device, settings, hear
+    def __init__(self, device: Device, settings: Settings, receive: Callable[[Any, Message | None], None]) -> None:
+        self.device, self.settings, self.receive = device, settings, receive
         self.ready = False
         self.stopped = threading.Event()
         if device.kind != "reader":
             self.director.workers.append(self)
 
+    def hear(self, message: Message | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(self.receive, self, message)
+
     def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self.inbox: queue.Queue[Batch | Reading | None] = queue.Queue()
         threading.Thread(target=self._work, args=(self.inbox,), daemon=True).start()
-        self.hear(self, Message("ready"))
+        self.hear(Message("ready"))
 
     def send(self, work: Any) -> None:
         if isinstance(work, int):
@@ -78,16 +84,16 @@ class ThreadWorker:
 
     def kill(self) -> None:
         self.inbox.put(None)
-        self.hear(self, None)
+        self.hear(None)
 
     def _work(self, inbox: "queue.Queue[Batch | Reading | None]") -> None:
         while (work := inbox.get()) is not None:
             if isinstance(work, Reading):
                 process = Process(None, self.device, self.settings)  # type: ignore[arg-type]
-                process._send = lambda message: self.hear(self, message)  # type: ignore[method-assign]
+                process._send = lambda message: self.hear(message)  # type: ignore[method-assign]
                 process._do(work)
             elif not self._solve(work):
-                self.hear(self, None)
+                self.hear(None)
                 return
 
     def _solve(self, batch: Batch) -> bool:
@@ -97,21 +103,21 @@ class ThreadWorker:
             director.dies = max(0, director.dies - 1)
             return False
         tasks = [task.unpack() for task in batch.tasks]
-        progress = Progress(tasks, number, lambda message: self.hear(self, message))
+        progress = Progress(tasks, number, lambda message: self.hear(message))
         if director.first_answer:
             for place, task in enumerate(tasks):
                 best = {"seconds": 0.01, "cost": 99, "bound": 1, "solution": [0] * task.instance.shape[0]}
-                self.hear(self, Message("improved", number, place, best | {"found_by": None}))
+                self.hear(Message("improved", number, place, best | {"found_by": None}))
         while not director.free.is_set() and not self.stopped.is_set():
             time.sleep(0.005)
         if self.stopped.is_set():
-            self.hear(self, Message("done", number, data={}))
+            self.hear(Message("done", number, data={}))
             return True
         try:
-            self.hear(self, Message("done", number, data=solve_tasks(tasks, progress, self.device)))
+            self.hear(Message("done", number, data=solve_tasks(tasks, progress, self.device)))
         except Exception as error:
             refusal = refusal_of(error) if isinstance(error, IcdcError) else Refusal(500, str(error))
-            self.hear(self, Message("failed", number, data=refusal))
+            self.hear(Message("failed", number, data=refusal))
         return True
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ MOST_EVENTS = 1000
 WAITING_BODIES = 32
 """Requests of the largest size that may wait: a full queue of small requests is small."""
 REPLAYED = 60.0
-"""Seconds after its end for which a job can be followed again in every detail."""
+"""Seconds after its end for which a job can at least be followed again in every detail."""
 STORE_AGAIN = 5.0
 """Seconds after which an answer that the disk did not take is offered to it again."""
 
@@ -231,7 +231,7 @@ class Jobs:
         self.records: OrderedDict[str, JobRecord] = OrderedDict()
         self.stopping = False
         self._closing: asyncio.Task[None] | None = None
-        self._forgetting: dict[str, asyncio.TimerHandle] = {}
+        self._detailed: deque[tuple[float, str]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         batches = self.workers.batches
         metrics.gauge("icdc_queue_length", "Jobs that wait.", lambda: len(self.queue))
@@ -380,8 +380,6 @@ class Jobs:
         await self.workers.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=STORE_AGAIN + 1)
-        for timer in self._forgetting.values():
-            timer.cancel()
         if self.store is not None:
             await asyncio.to_thread(self.store.close)
 
@@ -416,8 +414,6 @@ class Jobs:
         ended = [name for name, job in self.records.items() if job.ended]
         for name in ended[: len(self.records) - self.limits.kept]:
             del self.records[name]
-            if name in self._forgetting:
-                self._forgetting.pop(name).cancel()
 
     async def _finish_stored(self, job: JobRecord, state: str) -> None:
         assert self.store is not None
@@ -444,13 +440,12 @@ class Jobs:
     def _end(self, job: JobRecord, state: str) -> None:
         job.end(state)
         if job.kept:
-            self._forgetting[job.id] = asyncio.get_running_loop().call_later(REPLAYED, self._forget_details, job.id)
-            self._trim()
-
-    def _forget_details(self, name: str) -> None:
-        del self._forgetting[name]
-        if name in self.records:
-            self.records[name].forget_details()
+            self._detailed.append((time.monotonic(), job.id))
+        while self._detailed and self._detailed[0][0] < time.monotonic() - REPLAYED:
+            old = self.find(self._detailed.popleft()[1])
+            if old is not None:
+                old.forget_details()
+        self._trim()
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)

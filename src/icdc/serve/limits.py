@@ -5,6 +5,7 @@ import re
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,6 @@ from ..errors import IcdcError, InputError, Surface, UsageError, shown_on
 
 CELL_BYTES, FRAME_BYTES = 64, 2**20
 """Bytes that a cell takes at most in any format, and bytes around all of them."""
-TITLES = {
-    400: "Not understood",
-    401: "Token needed",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Not a method of this address",
-    408: "Too slow",
-    409: "Not now",
-    413: "Too large",
-    415: "Unknown kind of content",
-    422: "Bad input",
-    429: "Too busy",
-    500: "Internal error",
-    501: "Not installed",
-    503: "Stopping",
-    507: "No room",
-}
 STATUSES = {2: 400, 3: 422, 4: 422, 5: 501}
 """The HTTP status of an exit code of the command line; 500 for others."""
 _DIMENSION = re.compile(rb"DIMENSION\W{1,16}(\d{1,12})", re.IGNORECASE)
@@ -123,7 +107,7 @@ class Refusal(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document that is sent, a `schema.Problem`."""
-        about = {"type": "about:blank", "title": TITLES.get(self.status, "Error"), "status": self.status}
+        about = {"type": "about:blank", "title": HTTPStatus(self.status).phrase, "status": self.status}
         return about | {"detail": self.sentence, "exit_code": self.exit_code}
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io import ReadOptions, instances_of
 from ..models.catalogue import available
-from ..options import HTTP, OPTIONS, Group, Option, check_all, options_of, reject_unknown
+from ..options import HTTP, OPTIONS, Group, Option, check_needs, options_of, reject_unknown
 from ..problems import BUILT_IN, SHIPPED, get_problem
 from ..problems.base import Problem, main_matrix
 from ..problems.conditions import with_conditions
@@ -169,7 +169,8 @@ def check_options(values: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """Return every option that a request may have, as the table checks it, within the limits of the server."""
     reject_unknown(values, HTTP)
     checked = {name: limited(OPTIONS[name], limits).read(value) for name, value in values.items()}
-    return {one.name: one.default for one in options_of(HTTP)} | check_all(checked)
+    check_needs(checked)
+    return {one.name: one.default for one in options_of(HTTP)} | checked
 
 
 def limited(option: Option, limits: Limits) -> Option:

@@ -42,8 +42,8 @@ READER_WAIT = 30.0
 
 Finish = Callable[["JobRecord", dict[str, Any] | None, Refusal | None], None]
 """Called with a job that ends, its answer, and the refusal in place of one."""
-Hear = Callable[["Worker", Message | None], None]
-"""Called in a thread with every message of a worker; with None when its process has ended."""
+Receive = Callable[["Worker", Message | None], None]
+"""Called with every message of a worker, and with None when its process has ended."""
 
 
 class Worker:
@@ -54,12 +54,13 @@ class Worker:
     ready : whether it takes work.
     """
 
-    def __init__(self, device: Device, settings: Settings, hear: Hear) -> None:
-        self.device, self.settings, self.hear = device, settings, hear
+    def __init__(self, device: Device, settings: Settings, receive: Receive) -> None:
+        self.device, self.settings, self.receive = device, settings, receive
         self.ready = False
 
     def start(self) -> None:
         """Start the process, and a thread that listens to it."""
+        self._loop = asyncio.get_running_loop()
         context = multiprocessing.get_context("spawn")  # forking a process that runs threads can deadlock
         here, there = context.Pipe()
         self.ready = False
@@ -80,15 +81,16 @@ class Worker:
         self._process.kill()
 
     def _listen(self, connection: Connection) -> None:
-        while True:
+        message: Message | None = Message("")
+        while message is not None:
             try:
                 message = connection.recv()
             except (EOFError, OSError):
                 connection.close()
                 self._process.join(5)
-                self.hear(self, None)
-                return
-            self.hear(self, message)
+                message = None
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.receive, self, message)
 
 
 class Queue:
@@ -222,9 +224,8 @@ class Workers:
 
     def open(self) -> None:
         """Start the workers."""
-        self._loop = asyncio.get_running_loop()
         for device in devices(self.settings.device, self.settings.workers, self.settings.warm):
-            self.all.append(Worker(device, self.settings, self._hear))
+            self.all.append(Worker(device, self.settings, self._receive))
             self.all[-1].start()
 
     def feed(self) -> None:
@@ -309,10 +310,6 @@ class Workers:
                 self.finish(job, answer, None if answer or job.cancelled else refusal)
         self.queue.put_back(again)
 
-    def _hear(self, worker: Worker, message: Message | None) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._receive, worker, message)
-
     def _receive(self, worker: Worker, message: Message | None) -> None:
         """Act on a message of a worker; None when its process has ended."""
         batch = self.batches.get(worker)
@@ -362,8 +359,7 @@ class Reader:
     def start(self) -> None:
         """Start the process, if it is not there."""
         if self._worker is None:
-            self._loop = asyncio.get_running_loop()
-            self._worker = Worker(Device("reader", warm=False), self.settings, self._hear)
+            self._worker = Worker(Device("reader", warm=False), self.settings, self._receive)
             self._worker.start()
 
     def close(self) -> None:
@@ -380,7 +376,7 @@ class Reader:
         if self._closed:
             return stopping()
         seconds = self.settings.limits.reading_seconds
-        self._result = self._loop.create_future()
+        self._result = asyncio.get_running_loop().create_future()
         self._worker.send(reading)
         try:
             return await asyncio.wait_for(self._result, seconds)
@@ -388,10 +384,6 @@ class Reader:
             self._ready.clear()
             self._worker.kill()
             return Refusal(413, f"reading the content takes more than {seconds:g} s (icdc serve --cells)")
-
-    def _hear(self, worker: Worker, message: Message | None) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._receive, worker, message)
 
     def _receive(self, worker: Worker, message: Message | None) -> None:
         """Act on a message of the process; None when it has ended."""
