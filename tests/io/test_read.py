@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from icdc.errors import InputError, UsageError
-from icdc.io import read_instances
+from icdc.io import ReadOptions, read_instances
 from icdc.problems import BUILT_IN
 from icdc.problems.atsp import Atsp
 from icdc.problems.instance import Instance
@@ -283,7 +283,9 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, matrix: np.ndarray
         "npy": ("m.npy", npy(matrix)),
         "npz": ("m.npz", npz(problem="pmsp", durations=matrix[None])),
     }[form]
-    instance = one(write(folder, *content), Pmsp())
+    text_form = form in ("csv", "semicolon", "tsv", "blank", "labels")
+    options = ReadOptions(labels=form == "labels") if text_form else ReadOptions()
+    (instance,) = read_instances(write(folder, *content), Pmsp(), options)
     found = instance.arrays["durations"]
     assert found.dtype == matrix.dtype
     np.testing.assert_array_equal(found, matrix)

@@ -30,7 +30,10 @@ _SUMS |= {"mean", "average", "avg", "mittel", "mittelwert", "moyenne", "median",
 _SUMS |= {"итого", "всего", "合計", "总计", "总和", "toplam", "soma", "razem", "suma", "gesamtsumme", "summa"}
 _ABOUT = frozenset(["rank", "ranking", "priority", "prio", "priorität", "deadline", "due", "release", "weight"])
 _ABOUT |= {"weights", "gewicht", "quantity", "qty", "menge", "demand", "kommentar", "comment", "remark", "note"}
+_ABOUT |= {"liefertermin", "termin", "rüstzeit", "kapazität", "capacity", "setup", "délai", "échéance", "plazo"}
 """Words above columns that say something about a row, and are nothing to put it on."""
+_CHANCE = 1e-3
+"""How likely numbers may be those of a line of sums or means without being it."""
 _DESTINATIONS = frozenset(["to", "destination", "nach", "ziel", "vers"])
 _MACHINES = frozenset(
     ["maschine", "maschinen", "máquina", "máquinas", "macchina", "macchine", "станок", "機械", "机器"]
@@ -126,10 +129,10 @@ def numbers_items(cells: Sequence[str], others: Sequence[Sequence[str]], least: 
 
 
 def _values(cells: Sequence[str]) -> list[int | float] | None:
-    """Return the numbers of cells with a decimal point or none; None where another cell is among them."""
-    if not all(re.fullmatch(r"\d{1,15}(\.\d{1,3})?", cell, re.ASCII) for cell in cells):
+    """Return the numbers of cells without groups of thousands; None where another cell is among them."""
+    if not all(re.fullmatch(r"\d{1,15}([.,]\d{1,15})?", cell, re.ASCII) for cell in cells):
         return None
-    return [int(value) if value.is_integer() else value for value in map(float, cells)]
+    return [int(value) if value.is_integer() else value for value in (float(cell.replace(",", ".")) for cell in cells)]
 
 
 def refuse_amounts(grid: Grid, cells: Sequence[str], where: str, answer: str) -> None:
@@ -248,14 +251,15 @@ def refuse_sums(grid: Grid, values: NDArray[np.number], forbidden: NDArray[np.bo
             if marked[place].any() or len(line) < least or (others != 0).any(1).sum() < 2:
                 continue
             means = others.sum(0) / np.maximum((~np.delete(marked, place, 0)).sum(0), 1)
-            word = "sum" if _equal(others.sum(0), line) else None
-            if word is None and len(line) > 2 and (others != others[0]).any() and _equal(means, line):
+            word = "sum" if _equal(others.sum(0), line, others) else None
+            if word is None and len(line) > 2 and (others != others[0]).any() and _equal(means, line, others):
                 word = "mean"
             if word is None:
                 continue
-            number = grid.lines[place + layout.header]
-            column = place + (layout.names is not None and place >= layout.names)
-            named = grid.column_place(column) if turned else f"{grid.line_word} {number}"
+            if turned:
+                named = grid.column_place(place + (layout.names is not None and place >= layout.names))
+            else:
+                named = f"{grid.line_word} {grid.lines[place + layout.header]}"
             side = "before" if place else "after"
             raise UsageError(
                 f"{grid.name}: {named} is the {word} of all {what}s {side} it; "
@@ -263,14 +267,16 @@ def refuse_sums(grid: Grid, values: NDArray[np.number], forbidden: NDArray[np.bo
             )
 
 
-def _equal(exact: NDArray[Any], line: NDArray[np.number]) -> bool:
-    """Tell whether numbers are others, rounded to the decimals that they are written with."""
+def _equal(exact: NDArray[Any], line: NDArray[np.number], others: NDArray[np.number]) -> bool:
+    """Tell whether numbers are others, rounded to the decimals that they are written with, and not by chance."""
     if exact.dtype.kind != "f":
         return np.array_equal(exact, line)
     texts = [f"{value:.12g}" for value in line.tolist()]
     decimals = max(len(text.partition(".")[2]) if "e" not in text else 12 for text in texts)
-    slack = 0.5 * 10.0**-decimals if decimals else 0.0
-    return bool((np.abs(exact - line) <= slack + 1e-9 * np.abs(exact)).all())
+    slack = 0.5 * 10.0**-decimals + 1e-9 * np.abs(exact)
+    spread = np.maximum(np.ptp(others, 0), 2 * slack)  # numbers that are all alike tell nothing
+    chance = np.divide(2 * slack, spread, out=np.ones_like(slack), where=spread > 0).prod()
+    return bool((np.abs(exact - line) <= slack).all() and chance < _CHANCE)
 
 
 def _is_list_of_pairs(columns: Sequence[Sequence[str]]) -> bool:

@@ -264,8 +264,15 @@ def _bare(value: list[Any], name: str, options: ReadOptions, given: Problem | No
         return RawInstance(name, {BARE: array})
     _rows_of_lists(value, name)
     grid = _grid([_cells(row, number, name) for number, row in enumerate(value, 1)], name)
-    grid.header = grid.labels = False
+    if not all(value) or not (_are_texts(row[:1] for row in value) or _are_texts(value[:1])):
+        grid.header = grid.labels = False
     return raw_from_grid(grid, options, given)
+
+
+def _are_texts(rows: Iterable[list[Any]]) -> bool:
+    """Tell whether all cells are texts: beside numbers they may be names, even if they are digits."""
+    cells = [cell for row in rows for cell in row]
+    return bool(cells) and all(isinstance(cell, str) for cell in cells)
 
 
 def _matrix(
