@@ -61,7 +61,7 @@ def improve_schedules(times: Tensor, choice: Tensor, rounds: int, allowed: Tenso
     -------
     Tensor (batch, samples, rows) int64, with makespans no longer than before.
     """
-    if rounds < 1 or not choice.numel():
+    if rounds < 1 or not choice.numel() or choice.is_meta:  # there only shapes are looked at
         return choice.clone()
     wide = _exact(times)
     target = _without_forbidden(wide, allowed)
@@ -103,7 +103,7 @@ def improve_tours(distances: Tensor, successor: Tensor, rounds: int, allowed: Te
     time, compiled code and kernels the best that begins at a city, from city to city: their tours differ.
     """
     size = successor.shape[2]
-    if rounds < 1 or size < 3 or not successor.numel():
+    if rounds < 1 or size < 3 or not successor.numel() or successor.is_meta:
         return successor.clone()
     wide = _exact(distances)
     least = least_gain(wide)[:, None].expand(-1, successor.shape[1])

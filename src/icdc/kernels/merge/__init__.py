@@ -46,7 +46,7 @@ def merge_schedules(times: Tensor, choice: Tensor, others: Tensor) -> Tensor:
     -------
     Tensor (batch, samples, rows) int64, with makespans no longer than before.
     """
-    if not others.numel():
+    if not others.numel() or others.is_meta:  # there only shapes are looked at
         return choice.clone()
     wide = times.to(torch.float64 if times.is_floating_point() else torch.int64)
     load = column_totals(wide, choice)
@@ -77,7 +77,7 @@ def merge_tours(distances: Tensor, successor: Tensor, others: Tensor) -> Tensor:
     Tensor (batch, samples, n) int64, tours no longer than before.
     """
     size = successor.shape[2]
-    if size < 3 or not others.numel():
+    if size < 3 or not others.numel() or others.is_meta:
         return successor.clone()
     wide = distances.to(torch.float64 if distances.is_floating_point() else torch.int64)
     least = least_gain(wide)[:, None].expand(-1, successor.shape[1])
