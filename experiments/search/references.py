@@ -25,8 +25,9 @@ from experiments.search.runs import PinnedWorkers
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import FAMILY_SETS, Dataset, Provenance, provenance, standard_set, write_references
 from icdc.problems import get_problem
+from icdc.search.run import meets
 from icdc.solving.registry import make_solver
-from icdc.solving.verify import judge, meets
+from icdc.solving.verify import judge
 
 ROOT = Path(__file__).parents[2]
 LAST_CALL = 2.0
