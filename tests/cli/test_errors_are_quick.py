@@ -1,6 +1,5 @@
 """Mistakes in the options are one sentence, and are said before torch is loaded."""
 
-import importlib
 import json
 import os
 import subprocess
@@ -8,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from icdc.io import solutions
 
 CHECK = """
 import contextlib, io, json, sys
@@ -79,12 +76,6 @@ def test_a_mistake_is_a_sentence_without_torch(
     assert sentence.startswith("icdc: ")
     assert words in sentence
     assert sentence.count("\n") == 1
-
-
-def test_the_endings_are_those_that_are_written() -> None:
-    solve = importlib.import_module("icdc.cli.solve")
-    assert solve.ENDINGS == solutions.ENDINGS
-    assert solve.IMAGES == solutions.IMAGES
 
 
 def test_completion_can_be_installed() -> None:

@@ -130,16 +130,15 @@ def test_a_second_ctrl_c_loses_nothing(
     icdc: Any, offer: Callable[[type], None], shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes while the answer is being checked and printed."""
-    from icdc.solving import answer
-
+    command = importlib.import_module("icdc.cli.solve")
     offer(Stubborn)
-    plain = answer.json_line
+    plain = command.json_line
 
     def impatient(found: Any) -> str:
         os.kill(os.getpid(), signal.SIGINT)
         return plain(found)
 
-    monkeypatch.setattr(answer, "json_line", impatient)
+    monkeypatch.setattr(command, "json_line", impatient)
     ran = icdc("solve", shop, "--solver", "fake", "--json")
     assert ran.code == 130
     assert json.loads(ran.out)["feasible"]

@@ -314,12 +314,12 @@ def test_an_interrupted_batch_prints_what_it_has(icdc: Any, offer: Callable[[typ
 
 INTERRUPTIBLE = """
 import sys
-from icdc.cli import run, watch
-plain = watch.Watch.improved
+from icdc.cli import run, terminal
+plain = terminal.Watch.improved
 def told(self, improvement):
     plain(self, improvement)
     print("improved", file=sys.stderr, flush=True)
-watch.Watch.improved = told
+terminal.Watch.improved = told
 sys.exit(run(sys.argv[1:]))
 """
 

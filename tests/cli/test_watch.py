@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 
-from icdc.cli.watch import Watch
+from icdc.cli.terminal import Watch
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solving import Improvement

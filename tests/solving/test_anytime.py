@@ -292,8 +292,8 @@ def test_ctrl_c_gives_the_best_so_far(tmp_path: Path) -> None:
     file = tmp_path / "instance.csv"
     np.savetxt(file, schedules(1, 100, 20)["durations"][0], fmt="%d", delimiter=",")
     code = (
-        "import sys\nfrom icdc.cli import watch\n"
-        "watch.Watch.improved = lambda self, improvement: print('improved', file=sys.stderr, flush=True)\n"
+        "import sys\nfrom icdc.cli import terminal\n"
+        "terminal.Watch.improved = lambda self, improvement: print('improved', file=sys.stderr, flush=True)\n"
         "from icdc import cli\ncli.main()"
     )
     command = [sys.executable, "-c", code, "solve", str(file), "--time-limit", "100", "--json"]

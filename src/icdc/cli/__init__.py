@@ -21,16 +21,12 @@ import typer
 from .. import __version__
 from ..errors import IcdcError, InputError, Surface, shown_on, visible
 from ..jit import BACKGROUND, SEARCH, compiling
-from .check_problem import check_problem
-from .evaluate import evaluate
-from .finetune import finetune
-from .generate import generate
-from .info import info, models
+from .benchmark import evaluate, generate
+from .checks import check_problem, info, models, verify
 from .interrupts import WORDS, current, listening
 from .serve import serve
 from .solve import solve
-from .train import train
-from .verify import verify
+from .train import finetune, train
 
 INTERRUPTED = 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -7,30 +7,30 @@ values by name.
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError, UsageError
+from ..io import ReadOptions
+from ..io.solutions import read_busy, read_pairs
 from ..options import OPTIONS, SHELL, Group, Option, check_all, mention, options_of
-
-if TYPE_CHECKING:
-    from ..io import ReadOptions
-    from ..problems.base import Problem
+from ..problems import get_problem
+from ..problems.base import Problem
 
 Given = dict[str, Any]
 """Values of options of the table, by name."""
 
 
-def takes(*wanted: Group | str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(*groups: Group | str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command options of the table: whole groups, and single ones by name.
 
     helps : single options, with the sentence for `--help` where it is another for this command.
     """
-    chosen = [one for one in options_of(SHELL) if one.group in wanted or one.name in (*wanted, *helps)]
+    chosen = [one for one in options_of(SHELL) if one.group in groups or one.name in (*groups, *helps)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
@@ -73,10 +73,8 @@ def solver_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: v for name, v in given.items() if OPTIONS[name].group is Group.SOLVER and v is not None}
 
 
-def read_options(given: Mapping[str, Any]) -> "ReadOptions":
+def read_options(given: Mapping[str, Any]) -> ReadOptions:
     """Return how files are to be read."""
-    from ..io import ReadOptions
-
     values = {name: value for name, value in given.items() if OPTIONS[name].group is Group.READING}
     return ReadOptions(nan_forbidden=values.pop("forbidden") == "nan", **values)
 
@@ -86,21 +84,19 @@ def files_of(given: Given) -> list[str]:
     return [value for name, value in given.items() if OPTIONS[name].file and value is not None]
 
 
-def wanted_conditions(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
+def conditions_of(given: Given) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what solutions have to keep to, read from files too, and what each option is called in sentences."""
-    from ..io.solutions import read_busy, read_pairs
-
-    wanted = {name: given[name] for name in ("fixed", "busy", "open", "first", "last", "stay")}
-    names = {name: mention(name, wanted[name] if OPTIONS[name].file else None) for name in wanted}
-    if wanted["fixed"] is not None:
-        wanted["fixed"] = read_pairs(wanted["fixed"])
-    if wanted["busy"] is not None:
-        wanted["busy"] = read_busy(wanted["busy"], given["decimal"])
-    return wanted, names
+    values = {name: given[name] for name in ("fixed", "busy", "open", "first", "last", "stay")}
+    words = {name: mention(name, values[name] if OPTIONS[name].file else None) for name in values}
+    if values["fixed"] is not None:
+        values["fixed"] = read_pairs(values["fixed"])
+    if values["busy"] is not None:
+        values["busy"] = read_busy(values["busy"], given["decimal"])
+    return values, words
 
 
 def check_files(paths: list[str]) -> None:
-    """Refuse files that are not there, and standard input for two things, before anything heavy is imported."""
+    """Refuse files that are not there, and standard input for two things."""
     if paths.count("-") > 1:
         raise UsageError("standard input can be read only once")
     for path in paths:
@@ -108,10 +104,16 @@ def check_files(paths: list[str]) -> None:
             raise InputError(f"{path}: no such file")
 
 
-def find_problem(name: str) -> "Problem":
-    """Return a problem by name, or by `module:Class`; modules in the current folder are found too."""
-    from ..problems import get_problem
+def check_output(option: str, path: Path | None, endings: Sequence[str] = ()) -> None:
+    """Refuse, before any work, a file to write that has another ending, or no folder."""
+    if path is not None and endings and path.suffix.lower() not in endings:
+        raise UsageError(f"{option} {path}: the name must end in one of {', '.join(endings)}")
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder '{path.parent}'")
 
+
+def find_problem(name: str) -> Problem:
+    """Return a problem by name, or by `module:Class`; modules in the current folder are found too."""
     look_here(name)
     return get_problem(name)
 
@@ -123,7 +125,7 @@ def look_here(name: str) -> None:
         sys.path.insert(0, here)
 
 
-def read_size(text: str, problem: "Problem") -> tuple[int, ...]:
+def read_size(text: str, problem: Problem) -> tuple[int, ...]:
     """Read a size of a problem, such as 20 or 20x4."""
     parts = text.lower().split("x")
     if len(parts) != len(problem.size_names) or not all(p.isdecimal() and len(p) < 10 and int(p) > 0 for p in parts):

@@ -5,38 +5,45 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from ..errors import InfeasibleError, InputError, UsageError
+from ..io import read_instances, read_solution, save_animation, save_solution, write_solution
+from ..io.solutions import ENDINGS, IMAGES
+from ..models.catalogue import card_of
 from ..options import OPTIONS, Group
-from .explain import Asked
+from ..plots import Recorder
+from ..problems import problem_of_file
+from ..problems.base import Problem
+from ..problems.conditions import with_conditions
+from ..problems.instance import Instance
+from ..solving.answer import Answer, json_line, text
+from ..solving.answers_file import AnswersFile
+from ..solving.cluster import Cluster
+from ..solving.path import solve_instances
+from ..solving.registry import make_solver, solver_class
+from ..solving.solver import Solver
+from ..solving.verify import verdict_on
 from .parameters import (
     Given,
     check_files,
+    check_output,
+    conditions_of,
     files_of,
     find_problem,
     look_here,
     read_options,
     solver_options,
     takes,
-    wanted_conditions,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ..plots import Recorder
-    from ..problems.base import Problem
-    from ..problems.instance import Instance
-    from ..solving import Answer, Solver
+from .terminal import Watch, explained
 
 INTERRUPTED = 130
 ANIMATION, STREAM = ".gif", ".jsonl"
-ENDINGS, IMAGES = (".tour", ".csv", ".json", ".txt"), (".png", ".svg", ".pdf")
-"""What solutions and pictures may be called; `icdc.io` says the same, and is slower to ask."""
 
 
 @takes(Group.RUN, Group.SOLVER, Group.CONDITIONS, Group.READING)
@@ -65,40 +72,37 @@ def solve(
     With several instances, --out and --plot number their files. For thousands, --out FILE.jsonl takes the answers
     as they come instead of standard output, and a call that was stopped goes on with --resume.
     """
-    # mistakes in the options are said before anything heavy is imported
     check_files(files + files_of(given))
-    _check_outputs(out, plot, resume)
-
-    from ..io import read_instances
-    from ..plots import Recorder
-    from ..solving.answers_file import AnswersFile
-    from ..solving.cluster import Cluster
-    from ..solving.path import solve_instances
-    from .watch import Watch
+    if resume and (out is None or out.suffix.lower() != STREAM):
+        raise UsageError(f"--resume goes on with a file of answers; name it with --out FILE{STREAM}")
+    check_output("--out", out, (*ENDINGS, STREAM))
+    check_output("--plot", plot, (*IMAGES, ANIMATION))
 
     recorder = Recorder() if plot is not None and plot.suffix.lower() == ANIMATION else None
     if recorder is not None and ray is not None:
         raise UsageError(f"--plot {plot}: what happens on a cluster cannot be animated")
     cluster = None if ray is None else Cluster(ray)
     problem, model, spec = given["problem"], given["model"], given["solver"]
-    asked = None if problem is None else find_problem(problem)
-    chosen = _make(spec, recorder, model=model, **solver_options(given))
-    reading = read_options(given)
-    instances = [one for file in files for one in read_instances(file, asked or _problem_of(model), reading)]
-    wanted, words = wanted_conditions(given)
+    solver = _make(spec, recorder, model=model, **solver_options(given))
+    reading, of = read_options(given), _problem_of(model) if problem is None else find_problem(problem)
+    instances = [one for file in files for one in read_instances(file, of, reading)]
     _check_tours(out, instances)
-    instances, starts = _with_conditions(instances, wanted, words, given["start"])
+    source, (values, words) = given["start"], conditions_of(given)
+    begin = None if source is None else partial(_read_start, source)
+    with_starts = [with_conditions(one, values, begin, words) for one in instances]
+    instances, starts = [one for one, _ in with_starts], [start for _, start in with_starts]
     _check_animation(plot, recorder, instances)
     file = AnswersFile(out, resume) if out is not None and out.suffix.lower() == STREAM else None
     count = len(instances)
-    watch = Watch(total=count, explain=Asked(spec != OPTIONS["solver"].default, model) if explain else None)
+    why = partial(explained, named_solver=spec != OPTIONS["solver"].default, named_model=model is not None)
+    watch = Watch(total=count, explain=why) if explain else Watch(total=count)
     answers = solve_instances(
         instances,
-        chosen,
+        solver,
         samples=given["samples"],
         seed=given["seed"],
         time_limit=given["time_limit"],
-        starts=starts,
+        starts=None if source is None else starts,
         observer=watch,
         cluster=cluster,
         file=file,
@@ -137,10 +141,8 @@ def solve(
         raise InfeasibleError(f"no feasible solution was found for {infeasible} of {count} instances")
 
 
-def _make(spec: str, recorder: "Recorder | None", **options: Any) -> "Solver":
-    """Return the solver that was asked for, with the options that were given, and showing its steps to a recorder."""
-    from ..solving.registry import make_solver, solver_class
-
+def _make(spec: str, recorder: Recorder | None, **options: Any) -> Solver:
+    """Return the solver of a name and options, which shows its steps to a recorder."""
     look_here(spec)
     if recorder is not None and not solver_class(spec).abilities.trace:
         raise UsageError(f"only the learned solver can be animated (--plot FILE.gif), not '{spec}'")
@@ -148,41 +150,24 @@ def _make(spec: str, recorder: "Recorder | None", **options: Any) -> "Solver":
     return make_solver(spec, **{name: value for name, value in options.items() if value is not None})
 
 
-def _problem_of(model: str | None) -> "Problem | None":
-    """Return the problem of the model that was asked for, if one was."""
+def _problem_of(model: str | None) -> Problem | None:
+    """Return the problem of the model that an option names, if one does."""
     if model is None:
         return None
-    from ..models.catalogue import card_of
-    from ..problems import problem_of_file
-
     return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
 
 
-def _with_conditions(
-    instances: "list[Instance]", wanted: dict[str, Any], words: dict[str, str], source: str | None
-) -> "tuple[list[Instance], list[NDArray[np.int64] | None] | None]":
-    """Return the instances with what is asked of them, and the solution that --start has for each."""
-    from ..problems.conditions import with_conditions
-
-    begin = None if source is None else partial(_read_start, source)
-    found = [with_conditions(one, wanted, begin, words) for one in instances]
-    return [instance for instance, _ in found], None if source is None else [start for _, start in found]
-
-
-def _read_start(source: str, instance: "Instance") -> "NDArray[np.int64]":
+def _read_start(source: str, instance: Instance) -> NDArray[np.int64]:
     """Return the solution that a file has for an instance, refusing an infeasible one."""
-    from ..io import read_solution
-    from ..solving.verify import verdict_on
-
     choice = read_solution(source, instance)
-    # what is asked beyond the matrix is checked together with the rest of it
+    # with conditions it is checked together with them
     plain = instance.conditions is None and not instance.problem.restated
     if plain and not verdict_on(instance, choice).feasible:
         raise InputError(f"{source}: the solution is infeasible for {instance.name}")
     return choice
 
 
-def _check_animation(plot: Path | None, recorder: "Recorder | None", instances: "list[Instance]") -> None:
+def _check_animation(plot: Path | None, recorder: Recorder | None, instances: list[Instance]) -> None:
     """Refuse to animate what is not the denoising of one plain instance."""
     if recorder is None:
         return
@@ -195,22 +180,11 @@ def _check_animation(plot: Path | None, recorder: "Recorder | None", instances: 
         raise UsageError(f"--plot {plot}: a '{instances[0].problem.name}' cannot be animated; write .png instead")
 
 
-def _check_tours(out: Path | None, instances: "list[Instance]") -> None:
+def _check_tours(out: Path | None, instances: list[Instance]) -> None:
     """Refuse to write as a tour what is none."""
     other = next((one.problem for one in instances if not one.problem.solution_is_tour), None)
     if out is not None and out.suffix.lower() == ".tour" and other is not None:
         raise UsageError(f"--out {out}: a '{other.name}' solution is not a tour; write .csv instead")
-
-
-def _check_outputs(out: Path | None, plot: Path | None, resume: bool) -> None:
-    """Refuse, before anything is solved, what could not be written after."""
-    if resume and (out is None or out.suffix.lower() != STREAM):
-        raise UsageError(f"--resume goes on with a file of answers; name it with --out FILE{STREAM}")
-    for path, endings, option in ((out, (*ENDINGS, STREAM), "--out"), (plot, (*IMAGES, ANIMATION), "--plot")):
-        if path is not None and path.suffix.lower() not in endings:
-            raise UsageError(f"{option} {path}: the name must end in one of {', '.join(endings)}")
-        if path is not None and not path.parent.is_dir():
-            raise UsageError(f"{option} {path}: there is no folder '{path.parent}'")
 
 
 def _numbered(path: Path | None, place: int, count: int) -> Path | None:
@@ -218,10 +192,8 @@ def _numbered(path: Path | None, place: int, count: int) -> Path | None:
     return path if path is None or count == 1 else path.with_stem(f"{path.stem}-{place}")
 
 
-def _print(answer: "Answer", as_json: bool, last: bool) -> None:
+def _print(answer: Answer, as_json: bool, last: bool) -> None:
     """Print an answer; where its reader has gone away, that ends the command, unless files are still to be written."""
-    from ..solving.answer import json_line, text
-
     try:
         print(json_line(answer) if as_json else text(answer), flush=True)
     except BrokenPipeError:
@@ -230,10 +202,8 @@ def _print(answer: "Answer", as_json: bool, last: bool) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _write(answer: "Answer", out: Path | None, plot: Path | None, recorder: "Recorder | None") -> None:
-    """Write the solution and the picture, where they were asked for."""
-    from ..io import save_animation, save_solution, write_solution
-
+def _write(answer: Answer, out: Path | None, plot: Path | None, recorder: Recorder | None) -> None:
+    """Write the solution and the picture, where files for them are named."""
     if out is not None:
         write_solution(out, answer.instance, answer.choice)
     if plot is None:

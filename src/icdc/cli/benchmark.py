@@ -1,4 +1,4 @@
-"""`icdc evaluate`: any solvers side by side on the same instances."""
+"""`icdc generate` and `icdc evaluate`: sets of instances, and any solvers side by side on them."""
 
 import sys
 from io import BytesIO
@@ -7,18 +7,119 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import UsageError
-from .parameters import Given, find_problem, look_here, takes
-from .progress import progress
+from ..errors import InputError, UsageError
+from ..evaluation.references import write_referenced
+from ..io.datasets import STANDARD_SETS, Dataset, SeededSample, open_dataset, standard_set, write_dataset
+from ..io.files import write_atomically
+from ..io.solutions import IMAGES
+from ..machine import available_memory, gibibytes
+from ..solving.registry import make_solver
+from ..solving.solver import Solver
+from .parameters import Given, check_output, find_problem, look_here, read_size, takes
+from .terminal import progress
 
 if TYPE_CHECKING:
     from ..evaluation.evaluate import OutcomeFile, Summary
-    from ..io.datasets import Dataset
-    from ..solving import Solver
 
+NUMBERS = 3
+"""Numbers in memory for every entry of a matrix while instances are drawn and written."""
 _CHUNK = 250
 _EQUAL_SECONDS = 1.0
 """Of each row and instance where no solver is named."""
+
+
+@takes(seed="Seed of the instances.", time_limit="Seconds per instance for the references.")
+def generate(
+    problem: Annotated[
+        str, typer.Argument(help="pmsp, atsp, navigation, module:Class, or a standard set such as atsp-50.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write (.npz).")],
+    given: Given,
+    size: Annotated[str | None, typer.Option(help="Cities, or jobs x machines: 20, 20x4.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many instances.")] = 1000,
+    family: Annotated[
+        str | None, typer.Option(help="A family of the problem, such as job-correlated or crane; default its own draw.")
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Solver whose costs become the references: cpsat, branch, lkh:runs=10, …")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Processes that solve at once.")] = 1,
+    without_instances: Annotated[
+        bool, typer.Option("--without-instances", help="Keep their seed instead: a small file that reads the same.")
+    ] = False,
+) -> None:
+    """Draw instances of a problem and write them as a dataset.
+
+    With --reference they are solved too, proven optima marked as such; stopped and called again, it goes on
+    where it was. A standard set's name needs no size, count or seed, and brings its shipped references
+    along. With --without-instances the file holds what the instances are drawn from and their SHA-256; whatever
+    reads it draws them again.
+    """
+    if out.suffix.lower() != ".npz":
+        raise UsageError(f"--out {out}: a dataset is an .npz file, so the name must end in .npz")
+    seed, time_limit = given["seed"], given["time_limit"]
+
+    dataset, sample = _draw(problem, size, count, seed, family)
+    drawn_from = sample if without_instances else None
+    if reference is None:
+        write_dataset(out, dataset, drawn_from=drawn_from)
+        about = "with shipped references" if dataset.reference is not None else "without references"
+        print(f"wrote {len(dataset)} instances to {out}, {about}", file=sys.stderr)
+        return
+    solver = make_solver(reference, **({"processes": processes} if processes > 1 else {}))
+    # with several processes large blocks, since every block starts them anew
+    block = None if processes == 1 else 128 * processes
+    with progress("solving for references") as advance:
+        finished = write_referenced(
+            out,
+            dataset,
+            solver,
+            reference,
+            drawn_from=drawn_from,
+            time_limit=time_limit,
+            block=block,
+            on_progress=advance,
+        )
+    assert finished.proven is not None
+    proven = int(finished.proven.sum())
+    print(f"wrote {len(finished)} instances to {out}, {proven} references proven optimal", file=sys.stderr)
+
+
+def _check_memory(shape: tuple[int, int], count: int) -> None:
+    """Refuse instances that do not fit into memory, before any is drawn."""
+    needed, there = NUMBERS * 8 * count * shape[0] * shape[1], available_memory()
+    if there is not None and needed > there:
+        raise UsageError(
+            f"{count} instances of {shape[0]} × {shape[1]} need about {gibibytes(needed)} of memory, and "
+            f"{gibibytes(there)} are free: choose a smaller --count or --size"
+        )
+
+
+def _draw(name: str, size: str | None, count: int, seed: int, family: str | None) -> tuple[Dataset, SeededSample]:
+    """Return the standard set of that name, or fresh instances of that problem, and what they are drawn from."""
+    if name in STANDARD_SETS:
+        if size is not None:
+            raise UsageError(f"the standard set '{name}' has its own size; leave out --size")
+        if family is not None:
+            raise UsageError(f"the standard set '{name}' is of one family already; leave out --family")
+        return standard_set(name), STANDARD_SETS[name].sample
+    problem = find_problem(name)
+    if size is None:
+        raise UsageError(f"--size is needed for '{name}': {' x '.join(problem.size_names)}")
+    if family is not None:
+        problem.family(family)  # refuses an unknown one
+    sample = SeededSample(read_size(size, problem), count, seed, family)
+    _check_memory(problem.shape(sample.size), count)
+    try:
+        arrays = sample.draw(problem)
+        dataset = Dataset(problem, arrays, forbidden=sample.forbidden(problem, arrays))
+    except (MemoryError, ValueError):  # NumPy says either, by how far it is too much
+        raise UsageError(f"{count} instances of size {size} do not fit into memory") from None
+    try:
+        problem.check({key: array[:1] for key, array in arrays.items()})
+    except InputError as error:  # such as tours of one city, which nothing could read again
+        raise UsageError(f"--size {size}: {error}") from None
+    return dataset, sample
 
 
 @takes(
@@ -71,26 +172,19 @@ def evaluate(
     problem, seed, time_limit = given["problem"], given["seed"], given["time_limit"]
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise UsageError(f"per-instance results go to a .jsonl or a .csv, not to '{out}'")
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"--plot {plot}: the name must end in one of .png, .svg, .pdf")
-    if plot is not None and not plot.parent.is_dir():
-        raise UsageError(f"--plot {plot}: there is no folder '{plot.parent}'")
+    check_output("--plot", plot, IMAGES)
 
     from ..evaluation import report as reporting
     from ..evaluation.evaluate import OutcomeFile
-    from ..evaluation.report import default_rows
-    from ..io.datasets import open_dataset
-    from ..io.files import write_atomically
-    from ..solving.registry import make_solver
 
     if not solver:
-        solver, chunk, time_limit = default_rows(), chunk or 1, time_limit or _EQUAL_SECONDS
+        solver, chunk, time_limit = reporting.default_rows(), chunk or 1, time_limit or _EQUAL_SECONDS
         print(f"comparing {', '.join(solver)} with {time_limit:g} s an instance each", file=sys.stderr)
     for spec in solver:
         look_here(spec)
     solvers = {spec: make_solver(spec) for spec in solver}
-    asked = None if problem is None else find_problem(problem)
-    opened = [open_dataset(name, asked) for name in datasets]
+    of = None if problem is None else find_problem(problem)
+    opened = [open_dataset(name, of) for name in datasets]
     if limit is not None:
         opened = [dataset.first(limit) for dataset in opened]
     store = OutcomeFile(out) if out is not None else None
@@ -118,8 +212,8 @@ def evaluate(
 
 
 def _measured(
-    opened: "list[Dataset]",
-    solvers: "dict[str, Solver]",
+    opened: list[Dataset],
+    solvers: dict[str, Solver],
     counts: list[int] | None,
     seed: int,
     time_limit: float | None,
