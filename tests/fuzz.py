@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from icdc.cli import run
 from icdc.errors import IcdcError
 from icdc.io import Instance, ReadOptions, read_instances
-from icdc.io.raw import tidy
+from icdc.io.cells import tidy
 from icdc.problems import get_problem
 from tests.io.corpus import CORPUS
 from tests.io.generated import try_tables

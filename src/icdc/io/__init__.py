@@ -1,9 +1,9 @@
 """Files in and out: instances, solutions, pictures of them, and datasets with references."""
 
 from ..problems.instance import Instance
+from .cells import ReadOptions
 from .files import write_atomically
 from .frames import instances_from
-from .raw import ReadOptions
 from .read import instances_of, read_instances
 from .solutions import choice_of, read_solution, save_animation, save_solution, write_solution
 

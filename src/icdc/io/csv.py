@@ -14,9 +14,8 @@ from ..errors import InputError, UsageError, visible
 from ..options import mention
 from ..problems.base import Problem
 from ..problems.instance import RawInstance
-from .cells import LARGEST_GRID, Grid, are_names, is_number, is_word
+from .cells import DEFAULTS, LARGEST_GRID, Grid, ReadOptions, are_names, is_number, is_word
 from .doubts import says_names
-from .raw import DEFAULTS, ReadOptions
 from .table import raw_from_grid
 
 _SEPARATORS = ("\t", ";", ",")
@@ -50,6 +49,15 @@ def grid_from_text(text: str, name: str, options: ReadOptions = DEFAULTS) -> Gri
     kept = _without_comments(found, separator, name, options)
     _refuse_gaps(kept, name)
     return Grid(name, [line.cells for line in kept], [line.number for line in kept], separator=separator, padded=True)
+
+
+def rows_of(text: str, name: str) -> tuple[list[tuple[int, list[str]]], str]:
+    """Return the lines of a list of few columns, numbered from 1, as cells, and what separates these.
+
+    Any separator counts, and no line is a comment: names may begin with #.
+    """
+    separator = next((mark for mark in _SEPARATORS if mark in text), "")
+    return [(line.number, line.cells) for line in _cut(_BREAK.split(text), separator, name, 0, False)], separator
 
 
 def _separator(text: str) -> str:

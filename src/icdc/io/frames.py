@@ -12,10 +12,9 @@ from ..errors import InputError, UsageError
 from ..problems.arrays import LARGEST_INTEGER
 from ..problems.base import Problem
 from ..problems.instance import BARE, Instance, RawInstance
-from .cells import Grid, Number, Plain, Style, cell_of, read_number
+from .cells import DEFAULTS, Grid, Number, Plain, ReadOptions, Style, cell_of, read_number
 from .json import raw_from_mapping
 from .points import raw_from_points
-from .raw import DEFAULTS, ReadOptions
 from .read import instance_of, read_instances
 from .table import raw_from_grid
 

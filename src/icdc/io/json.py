@@ -20,10 +20,21 @@ from ..options import mention
 from ..problems import BUILT_IN, SHIPPED
 from ..problems.base import Problem
 from ..problems.instance import BARE, Names, RawInstance
-from .cells import Grid, Number, cell_of, is_word, shorten, too_large
+from .cells import (
+    DEFAULTS,
+    Grid,
+    Number,
+    ReadOptions,
+    cell_of,
+    is_word,
+    reject_duplicates,
+    shorten,
+    tidy,
+    to_array,
+    too_large,
+)
 from .files import too_much
 from .points import raw_from_points
-from .raw import DEFAULTS, ReadOptions, reject_duplicates, tidy, to_array
 from .table import raw_from_grid
 
 LARGEST_DOCUMENT = 2**26

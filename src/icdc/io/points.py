@@ -1,7 +1,7 @@
 """Tables of points: recognised by the names of their columns, and turned into distances where that is asked for."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..problems.instance import Names, RawInstance
-from .cells import shorten
-from .raw import Metric
+from .cells import Metric, shorten
 
+Points = NDArray[np.float64]
 EARTH = 6371.0088
 """Mean radius of the earth in kilometres."""
 LARGEST_SET = 10_000
@@ -22,25 +22,8 @@ _BLOCK = 256
 _X, _Y = frozenset(["x", "easting", "rechtswert"]), frozenset(["y", "northing", "hochwert"])
 _LATITUDE = frozenset(["lat", "latitude", "breite", "breitengrad", "latitud"])
 _LONGITUDE = frozenset(["lon", "lng", "long", "longitude", "länge", "längengrad", "longitud"])
-_BESIDE = frozenset(
-    [
-        "coord",
-        "coordinate",
-        "coordinates",
-        "koordinate",
-        "pos",
-        "position",
-        "in",
-        "km",
-        "m",
-        "mi",
-        "miles",
-        "meter",
-        "meters",
-        "deg",
-        "degrees",
-    ]
-)
+_BESIDE = frozenset(["coord", "coordinate", "coordinates", "koordinate", "pos", "position", "in", "km", "m", "mi"])
+_BESIDE |= {"miles", "meter", "meters", "deg", "degrees"}
 """Words that may stand beside the word for a coordinate, in its column's name."""
 
 
@@ -116,7 +99,7 @@ def raw_from_points(
     )
 
 
-def distances_between(points: NDArray[np.float64], metric: Metric, name: str) -> NDArray[np.float64]:
+def distances_between(points: Points, metric: Metric, name: str) -> Points:
     """Return distances (n, n) between points (n, 2): in their own unit, or in kilometres from degrees."""
     if metric == "geo":
         for column, limit, word in ((0, 90.0, "latitude"), (1, 180.0, "longitude")):
@@ -124,21 +107,26 @@ def distances_between(points: NDArray[np.float64], metric: Metric, name: str) ->
             if len(wrong):
                 value = points[wrong[0], column]
                 raise InputError(f"{name}: point {wrong[0] + 1} has the {word} {value:g}; it must be within ±{limit:g}")
-    distances = np.empty((len(points), len(points)))
+    return between(points, straight if metric == "euclidean" else _great_circle)
+
+
+def between(points: Points, metric: Callable[[Points, Points], NDArray[Any]]) -> NDArray[Any]:
+    """Return the distances (n, n) between points (n, 2) by a metric between some of them and all."""
+    distances = np.empty((len(points), len(points)), dtype=metric(points[:1], points[:1]).dtype)
     for begin in range(0, len(points), _BLOCK):
-        block = points[begin : begin + _BLOCK]
-        distances[begin : begin + _BLOCK] = (_straight if metric == "euclidean" else _great_circle)(block, points)
-    np.fill_diagonal(distances, 0.0)
+        distances[begin : begin + _BLOCK] = metric(points[begin : begin + _BLOCK, None], points[None])
+    np.fill_diagonal(distances, 0)
     return distances
 
 
-def _straight(block: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.hypot(block[:, None, 0] - points[None, :, 0], block[:, None, 1] - points[None, :, 1])
+def straight(here: Points, there: Points) -> Points:
+    """Return the lengths of straight lines."""
+    return np.asarray(np.hypot(here[..., 0] - there[..., 0], here[..., 1] - there[..., 1]))
 
 
-def _great_circle(block: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _great_circle(block: Points, points: Points) -> Points:
     """Return kilometres by the haversine formula, which keeps its digits for points close together."""
-    here, there = np.radians(block)[:, None], np.radians(points)[None]
+    here, there = np.radians(block), np.radians(points)
     half = np.sin((here[..., 0] - there[..., 0]) / 2) ** 2
     half = half + np.cos(here[..., 0]) * np.cos(there[..., 0]) * np.sin((here[..., 1] - there[..., 1]) / 2) ** 2
     return np.asarray(2 * EARTH * np.arcsin(np.sqrt(np.clip(half, 0.0, 1.0))))

@@ -15,14 +15,13 @@ from ..problems.base import Problem
 from ..problems.forbidden import huge_numbers, may_forbid, with_stand_ins
 from ..problems.instance import BARE, Instance, Names, RawInstance
 from ..problems.present import counted
-from .cells import HINT, shorten
+from .cells import DEFAULTS, HINT, ReadOptions, shorten
 from .csv import raw_from_table
 from .datasets import raw_from_numpy
 from .files import STDIN, decoded, read_bytes, unpacked
 from .json import FORBIDDEN, raw_from_json
 from .npz import members_of
 from .points import raw_from_points
-from .raw import DEFAULTS, ReadOptions, turned
 from .table import raw_from_grid
 from .tsplib import looks_like_tsplib, raw_from_tsplib
 from .workbook import grid_from_workbook, is_workbook
@@ -75,7 +74,7 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
         raise UsageError(
             f"{raw.name}: only tables of cells (.csv, .tsv, .xlsx, records, frames) have parts to {mention('skip')}"
         )
-    raw = turned(raw, options)
+    raw = _turned(raw, options)
     problem = _problem_of(raw, problem)
     try:
         raw = problem.complete(raw)
@@ -117,6 +116,18 @@ def instance_of(raw: RawInstance, problem: Problem | None, options: ReadOptions 
         forbidden,
         "; ".join([_sizes(problem, named), *raw.notes, *notes, *_unused(raw, problem)]),
     )
+
+
+def _turned(raw: RawInstance, options: ReadOptions) -> RawInstance:
+    """Let rows and columns of a matrix change places, where that is asked for."""
+    if not options.transpose:
+        return raw
+    if set(raw.arrays) != {BARE} or raw.arrays[BARE].ndim != 2:
+        raise UsageError(f"{raw.name}: {mention('transpose', True)} is for a table, or for one matrix without a name")
+    marked = None if raw.forbidden is None else {name: mask.T for name, mask in raw.forbidden.items()}
+    matrix = np.ascontiguousarray(raw.arrays[BARE].T)
+    notes = (*raw.notes, "rows and columns changed places")
+    return replace(raw, arrays={BARE: matrix}, rows=raw.columns, columns=raw.rows, forbidden=marked, notes=notes)
 
 
 def _raw_instances(

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, visible
 from ..problems import BUILT_IN, SHIPPED
 from ..problems.instance import Instance, Names
-from .cells import Number, read_number, shorten, style_of
+from .cells import Number, read_number, shorten, style_of, tidy
+from .csv import rows_of
 from .files import decode_text, read_bytes, write_atomically
 from .json import parse_json
-from .raw import tidy
 from .tsplib import format_tour, looks_like_tsplib, parse_tsplib
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def read_pairs(source: str | Path) -> list[tuple[str | int, str | int]]:
     if text.lstrip()[:1] in ("[", "{"):
         return _pairs_of_json(text, name)
     pairs: list[tuple[str | int, str | int]] = []
-    for number, cells in _condition_rows(text, name):
+    for number, cells in rows_of(text, name)[0]:
         if len(cells) != 2:
             raise InputError(f"{name}: line {number} must have two cells, got {len(cells)}")
         if not pairs and number == 1 and {cell.lower() for cell in cells} <= _WORDS:
@@ -401,8 +401,8 @@ def read_busy(source: str | Path, decimal: str | None = None) -> dict[str | int,
         return _times_of_json(text, name)
     found: dict[str | int, Number] = {}
     listed: list[Number] = []
-    rows = _condition_rows(text, name)
-    style = style_of(((cells[-1], f"{name}: line {number}") for number, cells in rows), _separator(text), decimal)
+    rows, separator = rows_of(text, name)
+    style = style_of(((cells[-1], f"{name}: line {number}") for number, cells in rows), separator, decimal)
     for number, cells in rows:
         if len(cells) not in (1, 2) or (listed and len(cells) == 2) or (found and len(cells) == 1):
             raise InputError(f"{name}: line {number} must have a machine and a time, as the others")
@@ -429,26 +429,6 @@ def _condition_text(source: str | Path) -> tuple[str, str]:
     if not text.strip():
         raise InputError(f"{name}: the file is empty")
     return name, text
-
-
-def _condition_rows(text: str, name: str) -> list[tuple[int, list[str]]]:
-    """Return the lines that have anything in them, numbered from 1, as cells."""
-    separator = _separator(text)
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            cells = next(csv.reader([line.strip(" ")], delimiter=separator, skipinitialspace=True, strict=True))
-        except csv.Error as error:
-            raise InputError(f"{name}: line {number} cannot be read as a table ({visible(str(error))})") from None
-        found.append((number, [cell.strip() for cell in cells]))
-    return found
-
-
-def _separator(text: str) -> str:
-    """Return what stands between the cells of a line."""
-    return next((mark for mark in ("\t", ";", ",") if mark in text), " ")
 
 
 def _document(text: str, name: str) -> Any:

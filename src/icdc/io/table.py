@@ -28,6 +28,7 @@ from .cells import (
     Grid,
     Number,
     Plain,
+    ReadOptions,
     Style,
     are_names,
     is_amount,
@@ -36,8 +37,11 @@ from .cells import (
     is_number,
     is_word,
     read_number,
+    reject_duplicates,
     shorten,
     style_of,
+    tidy,
+    to_array,
 )
 from .doubts import (
     Layout,
@@ -51,7 +55,6 @@ from .doubts import (
     says_names,
 )
 from .points import coordinate_columns, raw_from_points
-from .raw import ReadOptions, reject_duplicates, tidy, to_array
 
 _GROUPED = re.compile(r"[1-9]\d{0,2}\D\d{3}(?!\d)")
 

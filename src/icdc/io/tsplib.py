@@ -15,8 +15,8 @@ from ..errors import InputError
 from ..problems import get_problem
 from ..problems.forbidden import huge_numbers, why_impossible
 from ..problems.instance import Instance, RawInstance
-from .cells import LARGEST_GRID, Number, parse_number, shorten
-from .raw import to_array
+from .cells import LARGEST_GRID, Number, parse_number, shorten, to_array
+from .points import Points, between, straight
 
 _SECTIONS = {"NODE_COORD_SECTION", "EDGE_WEIGHT_SECTION", "DISPLAY_DATA_SECTION", "TOUR_SECTION"}
 _TYPES = ("TSP", "ATSP", "TOUR")
@@ -83,8 +83,7 @@ def parse_tsplib(text: str, name: str) -> TsplibFile:
     elif metric in _METRICS:
         if coordinates is None or "NODE_COORD_SECTION" not in sections:
             raise InputError(f"{name}: EDGE_WEIGHT_TYPE {metric} needs a NODE_COORD_SECTION")
-        matrix = _between(coordinates, _METRICS[metric])
-        np.fill_diagonal(matrix, 0)
+        matrix = between(coordinates, _METRICS[metric])
         said = f"TSPLIB {metric}"
     else:
         known = ", ".join(["EXPLICIT", *_METRICS])
@@ -255,19 +254,6 @@ _HALVES: dict[str, tuple[Callable[..., Any], int]] = {
 }
 
 
-Points = NDArray[np.float64]
-_BLOCK = 256
-"""Rows of a matrix of distances that are computed at once."""
-
-
-def _between(points: Points, metric: Callable[[Points, Points], NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the distances (n, n) between points (n, 2) by a metric between some of them and all."""
-    distances = np.empty((len(points), len(points)), dtype=np.int64)
-    for begin in range(0, len(points), _BLOCK):
-        distances[begin : begin + _BLOCK] = metric(points[begin : begin + _BLOCK, None], points[None])
-    return distances
-
-
 def _differences(here: Points, there: Points) -> tuple[Points, Points]:
     """Return |x_i − x_j| and |y_i − y_j|."""
     apart = np.abs(here - there)
@@ -305,8 +291,8 @@ def _radians(points: Points) -> tuple[Points, Points]:
 
 
 _METRICS: dict[str, Callable[[Points, Points], NDArray[np.int64]]] = {
-    "EUC_2D": lambda here, there: _nearest(np.hypot(*_differences(here, there))),
-    "CEIL_2D": lambda here, there: np.ceil(np.hypot(*_differences(here, there))).astype(np.int64),
+    "EUC_2D": lambda here, there: _nearest(straight(here, there)),
+    "CEIL_2D": lambda here, there: np.ceil(straight(here, there)).astype(np.int64),
     "MAN_2D": lambda here, there: _nearest(np.add(*_differences(here, there))),
     "MAX_2D": lambda here, there: _nearest(np.maximum(*_differences(here, there))),
     "ATT": _att,

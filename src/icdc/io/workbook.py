@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..options import mention
-from .cells import Grid, Plain, cell_of, column_letter, column_number, is_number, shorten
-from .raw import ReadOptions
+from .cells import Grid, Plain, ReadOptions, cell_of, column_letter, column_number, is_number, shorten
 
 LARGEST_WORKBOOK = 2**28
 """Bytes of all entries of a workbook, unpacked."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InfeasibleError, InputError, UsageError
+from ..io.cells import DEFAULTS, ReadOptions
 from ..io.frames import instances_from
-from ..io.raw import DEFAULTS, ReadOptions
 from ..options import OPTIONS, check, check_all, check_kind, mention
 from ..problems import get_problem, problem_of_file
 from ..problems.base import Problem
