@@ -63,6 +63,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
     },
     "training": {
+        "search",
         "problems",
         "diffusion",
         "models",

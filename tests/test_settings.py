@@ -1,7 +1,7 @@
 """Settings are built and checked in one way, whether a preset, a file or Python says them."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -19,7 +19,7 @@ class Inner(Settings):
 
 @dataclass(frozen=True)
 class Outer(Settings):
-    REMOVED = {"schedule": "cosine", "hidden": ()}  # noqa: RUF012
+    REMOVED: ClassVar = {"schedule": "cosine", "hidden": ()}
 
     sizes: tuple[tuple[int, ...], ...] = ((20,),)
     inner: Inner = field(default_factory=lambda: Inner(rounds=8))

@@ -152,12 +152,12 @@ def plan_again(folder: Path, seconds: float) -> None:
 
 def make_references(jobs: Sequence[str], options: argparse.Namespace) -> None:
     """Make what validation compares with, of all families and sizes of the jobs, and keep it."""
-    references = References(options.into, options.into if options.into.is_file() else SHIPPED)
+    references = References(options.into)
     for job in jobs:
         config = config_of(job, options)
         validation = Validation(
-            get_problem(config.problem), config.sizes, config.families, instances=config.validation.instances,
-            samples=1, sampling=config.targets.sampling, references=references, device="cpu",
+            get_problem(config.problem), config.sizes, config.families, config.validation.instances,
+            targets=config.targets.sampling, references=references, device="cpu",
         )  # fmt: skip
         for size in sorted(validation.sizes, key=math.prod):
             began = time.time()

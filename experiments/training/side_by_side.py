@@ -182,8 +182,8 @@ def of_families(config: TrainingConfig, count: int, references: Path) -> Dataset
     problem, size = get_problem(config.problem), config.sizes[0]
     families = list(dict.fromkeys(config.families))
     validation = Validation(
-        problem, [size], families, instances=max(1, count // len(families)), samples=1, sampling=LAST,
-        references=References(references), device="cpu",
+        problem, [size], families, max(1, count // len(families)),
+        targets=config.targets.sampling, references=References(references), device="cpu",
     )  # fmt: skip
     groups = validation.groups(tuple(size))
     arrays = {name: np.concatenate([group.arrays[name] for group in groups]) for name in groups[0].arrays}

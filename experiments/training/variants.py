@@ -52,11 +52,6 @@ BASELINES = ("paper-sl", "paper-rl", "paper-slrl")
 """The paper's diffusion baselines: by supervision, by reward, by reward after supervision."""
 
 SWITCHES: dict[str, tuple[str, Settings]] = {
-    "before": (
-        "R on the scale of 8 random solutions; batches that generate normalised by themselves",
-        {"memory.scale_samples": 8, "improvement.own_statistics": True},
-    ),
-    "scale": ("batches that generate normalised by themselves", {"improvement.own_statistics": True}),
     "preset": ("nothing: normal identifiers, D in the encoder only, all samples as targets", {}),
     "onehot": ("one-hot identifiers, as MatNet's", ONE_HOT),
     "products": ("D and X_t · D in the denoiser", PRODUCTS),
@@ -117,7 +112,6 @@ REMOVED: dict[str, tuple[str, Settings]] = {
     ),
     "shallow": ("3 denoiser layers", {NETWORK + "denoiser_layers": 3}),
     "no-refinement": ("targets not refined", {"targets.refine_rounds": 0}),
-    "no-decoder-loss": ("no loss of the decoder", {"cloning.decoder": 0.0}),
     "no-drafts": ("no drafts", {"cloning.drafts": 0.0}),
     "improving": ("IMPROVEMENT to the end", {"improvement.weight": 0.5, "improvement.until": 2.0}),
     "long-memory": ("a memory of 128 rounds", {"memory.rounds": 128}),

@@ -16,9 +16,9 @@ from icdc.baselines.matnet.reinforce import MatNetConfig, MatNetSteps, MatNetTra
 from icdc.cli import run
 from icdc.errors import UsageError
 from icdc.problems.pmsp import Pmsp
+from icdc.settings import build
 from icdc.training import load_config, make_trainer
 from icdc.training.checkpoint import METRICS, MODEL, read_means
-from icdc.training.presets import build_config
 
 NETWORK = {"width": 32, "heads": 4, "layers": 2, "feed_forward": 64, "mixer_width": 8, "one_hots": 8}
 
@@ -34,7 +34,7 @@ def small(problem: str, size: list[int], **settings: Any) -> MatNetConfig:
         "rollouts": 0 if len(size) == 1 else 8,
         "optimizer": {"learning_rate": 2e-3, "warmup_rounds": 5, "average": 0.9},
     }
-    return build_config(MatNetConfig, {**values, **settings})
+    return build(MatNetConfig, {**values, **settings})
 
 
 def steps_of(config: MatNetConfig) -> MatNetSteps:
@@ -125,7 +125,7 @@ def test_instances_sampled_on_the_host_train_too(monkeypatch: pytest.MonkeyPatch
         def sample_on_device(self, size, noise):  # type: ignore[no-untyped-def]
             return None
 
-    monkeypatch.setattr("icdc.baselines.matnet.reinforce.get_problem", lambda name: HostOnly())
+    monkeypatch.setattr("icdc.training.loop.get_problem", lambda name: HostOnly())
     steps = steps_of(small("pmsp", [4, 2], rounds=1))
     assert steps.draw not in steps.recordable()
     before = steps.instances["durations"].clone()
@@ -138,7 +138,7 @@ def test_instances_sampled_on_the_host_train_too(monkeypatch: pytest.MonkeyPatch
     ("values", "words"),
     [
         ({"rollouts": 1}, "at least 2"),
-        ({"batch": 0}, "batch must be at least 1"),
+        ({"batch": 0}, "'batch' must be at least 1"),
         ({"network": {"width": 30}}, "multiple"),
         ({"network": {"one_hots": 300}}, "one-hot"),
         ({"cloning": {"batch": 3}}, "unknown setting 'cloning'"),
@@ -147,7 +147,7 @@ def test_instances_sampled_on_the_host_train_too(monkeypatch: pytest.MonkeyPatch
 )
 def test_mistakes_are_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        build_config(MatNetConfig, values)
+        build(MatNetConfig, values)
 
 
 def test_presets_are_the_published_network() -> None:

@@ -42,7 +42,7 @@ def test_variants_are_chosen_by_name() -> None:
     names = [variant.name for variant in choose("cause")]
     assert [variant.name for variant in choose("cause", only=f"{names[2]},{names[0]}")] == [names[2], names[0]]
     assert [variant.name for variant in choose("cause", leave_out=names[0])] == names[1:]
-    with pytest.raises(UsageError, match="unknown variant 'other'; choose atsp-20-before"):
+    with pytest.raises(UsageError, match="unknown variant 'other'; choose atsp-20-preset"):
         choose("cause", only="other")
     assert main(["cause", "--only", "other", "--out", "nowhere"]) == UsageError.exit_code
 

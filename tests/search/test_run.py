@@ -116,6 +116,19 @@ def test_a_budget_of_seconds_runs_out_by_its_clock() -> None:
     assert (budget.left, budget.share(0.5).left) == (0.0, 0.0)
 
 
+def test_a_pause_costs_a_budget_nothing() -> None:
+    now = [100.0]
+    budget = Budget(seconds=10.0, clock=lambda: now[0])
+    now[0] = 103.0
+    with budget.paused():
+        now[0] = 150.0
+    assert (budget.spent, budget.left) == (3.0, 7.0)
+    untimed = Budget(clock=lambda: now[0])
+    with untimed.paused():
+        now[0] = 160.0
+    assert (untimed.spent, untimed.timed, untimed.over) == (0.0, False, False)
+
+
 def test_a_budget_of_steps_knows_no_time() -> None:
     budget = Budget(steps=1001, searches=3)
     assert not budget.timed

@@ -19,10 +19,10 @@ import torch
 from icdc.baselines.heuristics import RandomSolver
 from icdc.errors import DivergedError, InputError, UsageError
 from icdc.models.diffusion import load
+from icdc.settings import build
 from icdc.solving import DiffusionSolver
 from icdc.training import Progress, Trainer, TrainingConfig
 from icdc.training.checkpoint import METRICS, MODEL, STATE, load_state, save_state
-from icdc.training.presets import build_config
 
 NETWORK = {"width": 32, "heads": 4, "edge_width": 16, "encoder_layers": 1, "denoiser_layers": 2}
 
@@ -38,7 +38,7 @@ def small(problem: str, size: list[int], **settings: Any) -> TrainingConfig:
         "improvement": {"sampling": {"steps": 4, "decodes": 4}},
         "optimizer": {"learning_rate": 2e-3, "warmup_rounds": 5, "average": 0.9},
     }
-    return build_config(TrainingConfig, {**values, **settings})
+    return build(TrainingConfig, {**values, **settings})
 
 
 def test_a_round_is_algorithm_1() -> None:
@@ -132,7 +132,7 @@ def test_the_papers_alternation_runs() -> None:
         targets={"instances": 16, "trajectories": 4, "from_improvement": True},
         memory={"rounds": 8, "reward_weighted": True, "mixture": 0.5},
         cloning={"batch": 64, "steps_first": 6, "steps_last": 6, "vb": 1.0, "prd": 1e-3, "cst": 1e-6,
-                 "decoder": 0.0, "drafts": 0.0},
+                 "drafts": 0.0},
         improvement={"weight": 1.0, "until": 2.0, "normalise": False, "per_trajectory": False,
                      "sampling": {"steps": 4, "decodes": 2}},
     )  # fmt: skip
@@ -168,8 +168,8 @@ def test_a_new_model_decodes_often_where_that_is_cheap() -> None:
 
 def test_a_large_state_is_written_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing takes no more than its share of the time, however slow the disk is."""
-    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SHARE", 1e-3)
+    monkeypatch.setattr("icdc.training.loop.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("icdc.training.loop.CHECKPOINT_SHARE", 1e-3)
     written = 0
 
     def slowly(*arguments: Any) -> None:
@@ -177,7 +177,7 @@ def test_a_large_state_is_written_less_often(tmp_path: Path, monkeypatch: pytest
         written += 1
         time.sleep(0.05)
 
-    monkeypatch.setattr("icdc.training.run.save_state", slowly)
+    monkeypatch.setattr("icdc.training.loop.save_state", slowly)
     Trainer(small("pmsp", [4, 2], rounds=6), device="cpu", out=tmp_path).run()
     assert written == 3  # before and after the first round, and in the end: the next was due after 50 seconds
 
@@ -267,13 +267,13 @@ def test_a_size_that_does_not_fit_the_problem() -> None:
 KILLED = """
 import sys, torch
 torch.set_num_threads(1)
-import icdc.training.run as run
+import icdc.training.loop as run
 run.CHECKPOINT_SECONDS = 0.0
 from icdc.training import Trainer, TrainingConfig
-from icdc.training.presets import build_config
+from icdc.settings import build
 from pathlib import Path
 import json
-Trainer(build_config(TrainingConfig, json.loads(sys.argv[1])), device="cpu", out=Path(sys.argv[2])).run()
+Trainer(build(TrainingConfig, json.loads(sys.argv[1])), device="cpu", out=Path(sys.argv[2])).run()
 """
 
 
@@ -332,8 +332,8 @@ def test_mixed_sizes_take_turns() -> None:
 
 
 def test_a_run_that_diverges_stops_and_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("icdc.training.loop.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("icdc.training.loop.CHECKPOINT_SHARE", 1e9)
     trainer = Trainer(small("pmsp", [4, 2], rounds=6), device="cpu", out=tmp_path)
 
     def poison(progress: Progress) -> None:

@@ -1,21 +1,20 @@
 """Training on candidate columns: what is stored, what is learned, and what is refused."""
 
-import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems.atsp import Atsp
+from icdc.problems.base import Arrays, Problem, Size
 from icdc.problems.features import Candidates, Features, best_candidates
-from icdc.problems.rules import HamiltonianCycle
-from icdc.training import Trainer, TrainingConfig
-from icdc.training.card import described
-from icdc.training.losses import constraint_loss, decoder_loss
+from icdc.settings import build
+from icdc.training import Trainer, TrainingConfig, checkpoint
+from icdc.training.losses import constraint_loss
 from icdc.training.memory import ReplayMemory, Targets
-from icdc.training.presets import build_config
 from icdc.training.steps import Steps
 
 NETWORK = {"width": 16, "heads": 2, "edge_width": 8, "encoder_layers": 1, "denoiser_layers": 1, "priced": True}
@@ -32,7 +31,7 @@ def config_of(problem: str, size: list[int], candidates: int, **tables: Any) -> 
         "improvement": {"weight": 0.0},
         **tables,
     }
-    return build_config(TrainingConfig, values)
+    return build(TrainingConfig, values)
 
 
 def noise(count: int) -> Noise:
@@ -67,7 +66,7 @@ def test_rounds_go_by(problem: str, size: list[int]) -> None:
 
 
 def test_the_loss_is_that_of_all_columns_where_all_are_candidates() -> None:
-    """Every part of it: prediction, variational bound, constraints and the decoder's own."""
+    """Every part of it: prediction, variational bound and constraints."""
     steps = steps_of(config_of("atsp", [7], 0))
     instances = steps.instances
     choice = torch.stack([torch.randperm(7, generator=torch.Generator().manual_seed(i)) for i in range(4)])
@@ -79,20 +78,14 @@ def test_the_loss_is_that_of_all_columns_where_all_are_candidates() -> None:
     assert found[1] == pytest.approx(found[0], rel=1e-4)
 
 
-def test_losses_of_candidates_by_hand() -> None:
-    """Constraints see zeros where there is no candidate; the decoder's loss is over those that a row could take."""
+def test_the_constraint_loss_of_candidates_by_hand() -> None:
+    """Constraints see zeros where there is no candidate."""
     candidates = best_candidates(torch.rand(1, 4, 4, generator=torch.Generator().manual_seed(0)), 2)
     tour = torch.tensor([[1, 2, 3, 0]])
     log_odds = 80 * candidates.mark(tour) - 40
     violation = constraint_loss(Atsp().violation, log_odds, noise(1), candidates)
     whole = Atsp().violation(candidates.spread(candidates.mark(tour)))
     assert violation.item() == pytest.approx(whole.item(), abs=1e-4)
-    first = torch.zeros(1, dtype=torch.long)
-    even = decoder_loss(HamiltonianCycle(), torch.zeros(1, 4, 2), tour, first, None, candidates)
-    allowed = HamiltonianCycle().allowed_along(tour, 4, first)
-    among = candidates.of(allowed).sum(2)[0]
-    wanted = sum(math.log(int(n)) for n, row in zip(among, candidates.mark(tour)[0], strict=True) if row.any())
-    assert even.item() == pytest.approx(wanted, abs=1e-5)
 
 
 def test_a_memory_keeps_candidates_with_their_features() -> None:
@@ -124,10 +117,19 @@ def test_learning_from_log_p_is_refused() -> None:
         steps_of(config_of("atsp", [12], 4, improvement={"weight": 0.5}))
 
 
-def test_large_instances_are_described_by_few() -> None:
+def test_large_instances_are_described_by_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A card's ranges are drawn once; of 16 instances, or of as many as are not too large together."""
-    drawn = {cities: len(described(Atsp(), "uniform", (cities,))["distances"]) for cities in (20, 500, 1200)}
-    assert drawn == {20: 16, 500: 1, 1200: 1}
+    drawn: list[tuple[int, Size]] = []
+
+    def draw(problem: Problem, family: str, count: int, size: Size, rng: np.random.Generator) -> Arrays:
+        drawn.append((count, size))
+        return problem.sample(1, (5,), rng)
+
+    monkeypatch.setattr(checkpoint, "sample_family", draw)
+    checkpoint.learned_ranges(Atsp(), ["uniform"], [(20,), (500,), (1200,)])
+    checkpoint.learned_ranges(Atsp(), ["uniform"], [(1200,)])
+    assert drawn == [(16, (20,)), (1, (500,)), (1, (1200,))]
+    monkeypatch.undo()
     trainer = Trainer(config_of("atsp", [12], 4, families=["uniform"]), device="cpu")
     trainer.set_up()
     assert trainer.ranges is trainer.ranges

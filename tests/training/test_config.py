@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from icdc.errors import UsageError
+from icdc.settings import build
 from icdc.training.config import (
     CloningConfig,
     ImprovementConfig,
@@ -12,7 +13,6 @@ from icdc.training.config import (
     OptimizerConfig,
     TrainingConfig,
 )
-from icdc.training.presets import build_config
 
 
 def test_the_learning_rate_warms_up_and_falls() -> None:
@@ -47,7 +47,7 @@ def test_larger_matrices_come_in_smaller_batches() -> None:
 
 
 def test_a_partial_table_keeps_the_defaults_of_its_place() -> None:
-    config = build_config(TrainingConfig, {"improvement": {"sampling": {"steps": 3}}})
+    config = build(TrainingConfig, {"improvement": {"sampling": {"steps": 3}}})
     assert config.improvement.sampling.steps == 3
     assert config.improvement.sampling.reverse == TrainingConfig().improvement.sampling.reverse == "independent"
 
@@ -65,28 +65,28 @@ def test_a_partial_table_keeps_the_defaults_of_its_place() -> None:
         ({"time_limit": 0.0}, "time_limit"),
         ({"most_cells": -1}, "most_cells"),
         ({"targets": {"from_improvement": True}, "improvement": {"weight": 0.0}}, "improvement.weight"),
-        ({"improvement": {"sampling": {"order": "confidence"}}}, "only there is log p"),
+        ({"improvement": {"sampling": {"order": "confidence"}}}, "for that order alone"),
     ],
 )
 def test_mistakes_are_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        build_config(TrainingConfig, values)
+        build(TrainingConfig, values)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"targets": {"instances": 0}}, "targets.instances must be at least 1, got 0"),
-        ({"targets": {"trajectories": 0}}, "targets.trajectories must be at least 1, got 0"),
-        ({"memory": {"rounds": 0}}, "memory.rounds must be at least 1, got 0"),
-        ({"cloning": {"batch": 0}}, "cloning.batch must be at least 1, got 0"),
+        ({"targets": {"instances": 0}}, "'targets.instances' must be at least 1, got 0"),
+        ({"targets": {"trajectories": 0}}, "'targets.trajectories' must be at least 1, got 0"),
+        ({"memory": {"rounds": 0}}, "'memory.rounds' must be at least 1, got 0"),
+        ({"cloning": {"batch": 0}}, "'cloning.batch' must be at least 1, got 0"),
         ({"sizes": [[0]]}, "sizes must name at least one size of positive numbers"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": -1}, "'seed' must be at least 0, got -1"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        build_config(TrainingConfig, settings)
+        build(TrainingConfig, settings)
 
 
 def test_improvement_until_zero_never_runs() -> None:

@@ -1,27 +1,35 @@
-"""The losses against values computed by hand, by enumeration and by finite differences."""
+"""The losses against values computed by hand, by enumeration and by finite differences; and the scale of R."""
 
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from icdc.diffusion.process import Diffusion, DiffusionConfig
 from icdc.kernels import Noise, fold, root_key
+from icdc.problems import get_problem
 from icdc.problems.atsp import Atsp
-from icdc.problems.decoding import log_probability
+from icdc.problems.decoding import log_probability, random_choice
+from icdc.problems.features import Features
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.rules import HamiltonianCycle, OneColumnPerRow
+from icdc.problems.task import Task
+from icdc.problems.tensors import to_tensors
+from icdc.training import losses
 from icdc.training.losses import (
+    RewardScale,
     advantages,
     bernoulli_kl,
     constraint_loss,
-    decoder_loss,
     improvement_loss,
     prediction_loss,
+    reward_scale,
     variational_bound,
 )
+from icdc.training.memory import ReplayMemory, Targets
 
 
 def test_bernoulli_kl_by_hand() -> None:
@@ -87,15 +95,6 @@ def test_constraint_loss_is_differentiable_and_uses_gumbel_noise() -> None:
     soft.sum().backward()
     assert log_odds.grad is not None
     assert bool((log_odds.grad != 0).any())
-
-
-def test_decoder_loss_is_minus_log_p() -> None:
-    log_odds = torch.tensor([[[1.0, 0.0], [0.0, 3.0]]])
-    choice = torch.tensor([[0, 1]])
-    expected = math.log(1 + math.e**-1) + math.log(1 + math.e**-3)
-    assert decoder_loss(OneColumnPerRow(), log_odds, choice, torch.tensor([0])).item() == pytest.approx(
-        expected, rel=1e-6
-    )
 
 
 def test_advantages_share_a_baseline() -> None:
@@ -164,3 +163,78 @@ def test_improvement_gradient_is_that_of_the_expected_cost(problem: str) -> None
         differences[index] = (expected_cost(up) - expected_cost(down)) / 2e-2
     assert torch.allclose(gradient, 0.5 * differences, atol=2e-4)
     assert gradient.abs().max() > 1e-3
+
+
+def noise(count: int, seed: int = 0) -> Noise:
+    return Noise(fold(root_key(seed), torch.arange(count)))
+
+
+def task_of(name: str, size: tuple[int, ...], count: int, seed: int = 0) -> Task:
+    problem = get_problem(name)
+    return Task(problem, to_tensors(problem.sample(count, size, np.random.default_rng(seed))))
+
+
+@pytest.mark.parametrize("name", ["atsp", "navigation"])
+def test_tours_are_scaled_by_the_formula_and_samples_agree(name: str) -> None:
+    task = task_of(name, (8,), 3)
+    exact = reward_scale(task, noise(3))
+    cost = task.cost(random_choice(task.rule, (8, 8), noise(3).spawn(3000), None)).float()
+    few = RewardScale(cost.mean(1, keepdim=True), cost.std(1, keepdim=True))
+    assert torch.allclose(exact.mean, few.mean, rtol=0.02)
+    assert torch.allclose(exact.spread, few.spread, rtol=0.06)
+    assert torch.equal(exact.mean, reward_scale(task, noise(3, seed=1)).mean)  # no chance in it
+
+
+def test_one_tour_is_no_reward() -> None:
+    """All tours through two cities cost the same: R is about zero, not 0/0."""
+    task = task_of("atsp", (2,), 3)
+    scale = reward_scale(task, noise(3))
+    assert bool((scale.rewards(scale.mean.expand(3, 4)) == 0).all())
+    assert bool((scale.spread > 0).all())
+
+
+def test_schedules_are_scaled_by_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of("pmsp", (6, 3), 4)
+    one, other = (reward_scale(task, noise(4, seed)) for seed in (0, 1))
+    assert not torch.equal(one.mean, other.mean)
+    assert torch.allclose(one.spread, other.spread, rtol=0.3)
+    monkeypatch.setattr(losses, "ENOUGH", 4000)
+    assert torch.allclose(one.mean, reward_scale(task, noise(4)).mean, rtol=0.05)
+
+
+def test_rewards_are_standard_deviations_below_the_mean() -> None:
+    scale = RewardScale(torch.tensor([[2.0]]), torch.tensor([[1.0]]))
+    assert scale.rewards(torch.tensor([[0.0, 4.0]])).tolist() == [[2.0, -2.0]]
+
+
+@pytest.mark.parametrize(("name", "size"), [("atsp", (12,)), ("pmsp", (12, 4))])
+def test_weights_keep_a_tenth_of_the_memory(name: str, size: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """exp(R) of typical costs, from random to far better, does not leave a handful of items; a narrow scale does."""
+    count, each = 64, 16
+    task = task_of(name, size, count)
+    scale = reward_scale(task, noise(count))
+    better = 2.5 + 0.5 * torch.randn(count, each // 2, generator=torch.Generator().manual_seed(0))
+    random = torch.randn(count, each // 2, generator=torch.Generator().manual_seed(1))
+    cost = scale.mean - torch.cat([better, random], 1) * scale.spread
+    assert _effective(scale.rewards(cost)) > 0.1
+    if name == "pmsp":
+        monkeypatch.setattr(losses, "ENOUGH", 8)
+        few = reward_scale(task, noise(count))
+        assert _effective(few.rewards(cost)) < 0.6 * _effective(scale.rewards(cost))
+
+
+def _effective(rewards: torch.Tensor) -> float:
+    reward = rewards.flatten()
+    choice = torch.zeros(len(reward), 2, dtype=torch.long)
+    features = Features(torch.zeros(len(reward), 2, 2, 1))
+    items = Targets(features, choice, reward, choice, torch.ones(len(reward), dtype=torch.long))
+    memory = ReplayMemory(2 * len(reward), items, reward_weighted=True)  # half of it stays empty
+    memory.store(items)
+    return float(memory.effective_share())
+
+
+def test_the_effective_share_of_known_weights() -> None:
+    assert _effective(torch.zeros(6)) == pytest.approx(1.0)
+    assert _effective(torch.tensor([0.0, -1000.0, -1000.0, -1000.0])) == pytest.approx(0.25)
+    weight = torch.tensor([1.0, 2.0, 3.0])
+    assert _effective(weight.log()) == pytest.approx(36 / 14 / 3)

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from icdc.errors import UsageError
+from icdc.settings import build
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.checkpoint import METRICS, REFERENCES, STATE
 from icdc.training.config import MixtureConfig
-from icdc.training.mixture import Mixture, bounded
-from icdc.training.presets import build_config
+from icdc.training.sources import Mixture, bounded
 
 NETWORK = {"width": 16, "heads": 2, "edge_width": 8, "encoder_layers": 1, "denoiser_layers": 1, "priced": True}
 SIZES = [(4,), (6,), (9,)]
@@ -38,9 +38,15 @@ def small(**settings: Any) -> TrainingConfig:
         "improvement": {"weight": 0.0},
         "memory": {"rounds": 2},
         "mixture": {"balance": "time", "curriculum": 0.5, "most": 2.0},
-        "validation": {"every": 2, "instances": 2, "samples": 1, "steps": 2},
+        "validation": {"every": 2, "instances": 2},
     }
-    return build_config(TrainingConfig, {**values, **settings})
+    return build(TrainingConfig, {**values, **settings})
+
+
+@pytest.fixture(autouse=True)
+def quick_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icdc.training.validation.SAMPLES", 1)
+    monkeypatch.setattr("icdc.training.validation.STEPS", 2)
 
 
 def test_sizes_have_their_share_of_the_time() -> None:
@@ -75,7 +81,7 @@ def test_smaller_matrices_come_first_and_late_ones_get_nothing_back() -> None:
 
 
 def test_shares_move_to_where_the_gap_is_and_no_further_than_allowed() -> None:
-    shared = mixture(most=2.0, move=0.5)
+    shared = mixture(most=2.0)
     assert shared.family_shares[0].tolist() == [0.5, 0.25, 0.25]
     gaps = {"4": {"tmat": 0.0, "crane": 0.0, "roads": 50.0}, "6": {"tmat": 1.0, "crane": 1.0, "roads": 1.0}}
     shared.move(gaps)
@@ -137,16 +143,15 @@ def test_what_does_not_take_part_yet_is_not_validated(tmp_path: Path) -> None:
     assert [set(line["gaps"]) for line in lines if "gaps" in line] == [{"5"}, *[{"5", "9"}] * 3]
 
 
-def test_given_references_are_taken_and_none_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_references_are_taken_and_none_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Trainer(small(rounds=2), device="cpu", out=tmp_path / "first").run()
-    given = tmp_path / "first" / REFERENCES
+    monkeypatch.setattr("icdc.training.validation.SHIPPED", tmp_path / "first" / REFERENCES)
 
     def nobody(*_: object) -> None:
         raise AssertionError("search was asked for what is known")
 
     monkeypatch.setattr("icdc.training.validation.make_solver", nobody)
-    config = small(rounds=2, validation={"every": 2, "instances": 2, "references": str(given)})
-    Trainer(config, device="cpu", out=tmp_path / "second").run()
+    Trainer(small(rounds=2), device="cpu", out=tmp_path / "second").run()
     assert not (tmp_path / "second" / REFERENCES).exists()
 
 
@@ -155,8 +160,8 @@ def test_a_run_that_was_killed_ends_like_one_that_was_not(
     stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of its curriculum, before and after shares moved: the same weights, shares and lines to the bit."""
-    monkeypatch.setattr("icdc.training.run.FIRST_CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("icdc.training.run.CHECKPOINT_SHARE", 1e9)
+    monkeypatch.setattr("icdc.training.loop.FIRST_CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("icdc.training.loop.CHECKPOINT_SHARE", 1e9)
     whole = Trainer(small(), device="cpu", out=tmp_path / "whole")
     whole.run()
 
@@ -197,12 +202,10 @@ def test_without_its_memory_a_run_goes_on_with_the_same_mixture(tmp_path: Path) 
     [
         ({"mixture": {"curriculum": 0.5}}, 'needs mixture.balance = "time"'),
         ({"mixture": {"most": 2.0}, "validation": {}}, "mixture.most needs validation.every"),
-        ({"mixture": {"most": 0.5}}, "mixture.most must be at least 1"),
-        ({"mixture": {"move": 1.5}}, "mixture.move"),
-        ({"mixture": {"balance": "time", "curriculum": 2.0}}, "mixture.curriculum must be"),
+        ({"mixture": {"most": 0.5}}, "'mixture.most' must be at least 1"),
+        ({"mixture": {"balance": "time", "curriculum": 2.0}}, "'mixture.curriculum' must be"),
         ({"mixture": {"first_share": 0.0}}, "mixture.first_share"),
         ({"validation": {"every": -1.0}}, "validation.every"),
-        ({"validation": {"samples": 0}, "mixture": {}}, "validation.samples"),
         ({"most_memory": -1.0}, "most_memory"),
         ({"families": [], "targets": {"examples": ["a", "b", "c"]}}, "leave out mixture and validation"),
     ],

@@ -17,9 +17,9 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.problems.atsp import Atsp
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
+from icdc.settings import build
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.policy_gradient import Decision, Trajectories, all_decisions, last_decision
-from icdc.training.presets import build_config
 
 STEPS = 3
 OPTIONS = SamplingOptions(temperature=1.0)
@@ -200,7 +200,7 @@ def _by_reward(**changes: Any) -> Any:
     }  # fmt: skip
     for name, table in changes.items():
         values[name] = {**values[name], **table} if isinstance(table, dict) else table
-    return build_config(TrainingConfig, values)
+    return build(TrainingConfig, values)
 
 
 def test_reward_alone_lowers_the_cost_of_small_schedules() -> None:

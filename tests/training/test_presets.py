@@ -11,13 +11,14 @@ from icdc.models.catalogue import available
 from icdc.models.diffusion import Model
 from icdc.models.file import load_weights
 from icdc.problems import get_problem
+from icdc.settings import build
 from icdc.training import TrainingConfig, load_config, parse_override, presets, train
 from icdc.training.checkpoint import PARTS, save_state
-from icdc.training.presets import build_config, read_settings
+from icdc.training.presets import read_settings
 
 
 def preset(name: str) -> TrainingConfig:
-    return build_config(TrainingConfig, read_settings(name))
+    return build(TrainingConfig, read_settings(name))
 
 
 @pytest.mark.parametrize("name", presets())
@@ -50,7 +51,7 @@ def test_paper_presets_are_the_paper() -> None:
     network = config.model.network
     assert (network.encoder, network.denoiser, network.norm) == ("dual", "gated", "batch")
     assert (network.encoder_layers, network.denoiser_layers, config.model.diffusion.steps) == (3, 3, 10)
-    assert (config.cloning.prd, config.cloning.cst, config.cloning.drafts, config.cloning.decoder) == (1e-3, 1e-6, 0, 0)
+    assert (config.cloning.prd, config.cloning.cst, config.cloning.drafts) == (1e-3, 1e-6, 0)
     assert config.targets.from_improvement
     assert config.memory.reward_weighted
     assert config.improvement.until > 1
@@ -121,7 +122,7 @@ def test_overrides() -> None:
     with pytest.raises(UsageError, match="key=value"):
         parse_override("cloning.batch")
     changes = dict([parse_override("cloning.batch=8"), parse_override("sizes=[[5], [6]]")])
-    config = build_config(TrainingConfig, read_settings("atsp-20", changes))
+    config = build(TrainingConfig, read_settings("atsp-20", changes))
     assert config.cloning.batch == 8
     assert config.sizes == ((5,), (6,))
     with pytest.raises(UsageError, match=r"'cloning.batch' must be"):

@@ -17,9 +17,10 @@ from icdc.problems import get_problem
 from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.tensors import to_tensors
+from icdc.settings import build
 from icdc.solving import DiffusionSolver
 from icdc.training import Trainer, TrainingConfig
-from icdc.training.presets import build_config, read_settings
+from icdc.training.presets import read_settings
 from icdc.training.sources import Batch, Generated, GivenSet, examples_command, read_examples
 from icdc.training.steps import Steps
 
@@ -58,7 +59,7 @@ def supervised(name: str, size: list[int], examples: str, **changes: Any) -> Tra
     }
     for key, table in changes.items():
         values[key] = {**values[key], **table} if isinstance(table, dict) else table
-    return build_config(TrainingConfig, values)
+    return build(TrainingConfig, values)
 
 
 def test_supervision_beats_chance_by_far(tmp_path: Path) -> None:
@@ -85,11 +86,13 @@ def test_targets_are_the_solutions_of_their_own_instances(tmp_path: Path) -> Non
         memory = trainer.steps[0].memory
         stored = int(memory.stored)
         assert stored == 128
-        for relations, choice in zip(memory.rings["relations"][:stored], memory.rings["choice"][:stored], strict=True):
+        for relations, choice in zip(
+            memory.items.features.relations[:stored], memory.items.choice[:stored], strict=True
+        ):
             distance, nearest = (features - relations).abs().amax((1, 2, 3)).min(0)
             assert float(distance) < 1e-5
             assert torch.equal(known.solutions[nearest], choice)
-        same = (memory.rings["draft"] == memory.rings["choice"])[:stored].all()
+        same = (memory.items.draft == memory.items.choice)[:stored].all()
         assert bool(same) is (drafts == 0.0)
 
 
@@ -165,22 +168,18 @@ def test_a_run_learns_instances_with_forbidden_pairs(problem: str, sizes: list[l
         "model": {"network": {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1},
                   "diffusion": {"steps": 4}},
         "targets": {"instances": 16, "trajectories": 2, "sampling": {"steps": 2}},
-        "cloning": {"batch": 8, "steps_first": 1, "steps_last": 1, "decoder": 0.3},
+        "cloning": {"batch": 8, "steps_first": 1, "steps_last": 1},
         "improvement": {"weight": 0.5, "sampling": {"steps": 2, "order": "rule", "reverse": "fresh"}},
     }  # fmt: skip
-    trainer = Trainer(build_config(TrainingConfig, values), device="cpu")
+    trainer = Trainer(build(TrainingConfig, values), device="cpu")
     trainer.run()
     (steps,) = trainer.steps
     assert isinstance(steps, Steps)
-    task = steps.task()
-    mask = task.mask(1)
-    assert mask is not None
-    assert not mask.all()
-    stored = steps.memory.tensors()
-    permitted, choice = stored["mask"], stored["choice"]
-    filled = permitted.flatten(1).any(1)
-    assert filled.sum() >= 16
-    kept = permitted[filled].gather(2, choice[filled][..., None]).squeeze(2).all(1)
+    permitted = steps.task()[1].mask(1)
+    assert permitted is not None
+    assert not permitted.all()
+    latest = steps.memory.items.choice[2 * 16 : 3 * 16]  # of the third round, whose instances are still there
+    kept = permitted.gather(2, latest[..., None]).squeeze(2).all(1)
     assert kept.float().mean() > (0.999 if problem == "pmsp" else 0.8)
     assert all(torch.isfinite(p).all() for p in trainer.weights.model.network.parameters())
 
@@ -193,9 +192,9 @@ def test_a_run_learns_families_and_its_card_says_so() -> None:
         "targets": {"instances": 4, "trajectories": 1, "sampling": {"steps": 2}},
         "cloning": {"batch": 4, "steps_first": 1, "steps_last": 1},
     }  # fmt: skip
-    model = Trainer(build_config(TrainingConfig, values), device="cpu").run()
+    model = Trainer(build(TrainingConfig, values), device="cpu").run()
     assert model.card["data"].endswith("of the families paper, heavy-tailed; no solutions")
-    own = Trainer(build_config(TrainingConfig, values | {"families": []}), device="cpu").run()
+    own = Trainer(build(TrainingConfig, values | {"families": []}), device="cpu").run()
     assert "own generator" in own.card["data"]
     assert "ranges" not in own.card
     solver = DiffusionSolver(model)
@@ -250,7 +249,7 @@ def test_examples_are_made_by_the_quickest_exact_solver(name: str, size: tuple[i
 
 
 def preset_config(name: str) -> TrainingConfig:
-    return build_config(TrainingConfig, read_settings(name))
+    return build(TrainingConfig, read_settings(name))
 
 
 @pytest.mark.parametrize("preset", ["sl-atsp-20", "sl-pmsp-20x4", "paper-sl-atsp-20", "paper-sl-pmsp-20x4"])

@@ -16,16 +16,16 @@ from icdc.kernels import Noise, fold, root_key
 from icdc.problems.features import Features
 from icdc.problems.tensors import one_hot
 from icdc.problems.tours_torch import random_tour_cost
+from icdc.settings import build
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.checkpoint import load_state, read_means
 from icdc.training.losses import bernoulli_kl
 from icdc.training.memory import Targets
-from icdc.training.presets import build_config
 from icdc.training.steps import Steps
 
 NETWORK = {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1, "identifiers": 2}
 T = 3
-ONLY = {"vb": 0.0, "prd": 0.0, "cst": 0.0, "decoder": 0.0, "drafts": 0.0}
+ONLY = {"vb": 0.0, "prd": 0.0, "cst": 0.0, "drafts": 0.0}
 EXAMPLE = Path(__file__).parents[2] / "examples" / "eligible_machines.py"
 
 
@@ -41,7 +41,7 @@ def config_of(problem: str, size: list[int], **tables: Any) -> TrainingConfig:
     }
     for name, table in tables.items():
         values[name] = {**values.get(name, {}), **table} if isinstance(table, dict) else table
-    return build_config(TrainingConfig, values)
+    return build(TrainingConfig, values)
 
 
 def steps_of(config: TrainingConfig) -> Steps:
@@ -82,16 +82,14 @@ class Asked:
         return predict
 
 
-def cloned(
-    cloning: dict[str, float], network: Callable[[Tensor, Tensor], Tensor] = logits, mask: Tensor | None = None
-) -> tuple[float, Asked]:
+def cloned(cloning: dict[str, float], network: Callable[[Tensor, Tensor], Tensor] = logits) -> tuple[float, Asked]:
     """Return the cloning loss of very many noised copies of one target, and what the network was asked."""
     steps = steps_of(config_of("pmsp", [1, 2], cloning={**ONLY, **cloning}))
     asked = Asked(network)
     steps.predict = asked  # type: ignore[method-assign, assignment]
     choice = torch.full((COUNT, 1), TARGET)
     draft, time = torch.full((COUNT, 1), DRAFT), torch.full((COUNT,), 2)
-    items = Targets(Features(torch.zeros(COUNT, 1, 2, 1)), choice, torch.zeros(COUNT), draft, time, mask)
+    items = Targets(Features(torch.zeros(COUNT, 1, 2, 1)), choice, torch.zeros(COUNT), draft, time)
     return float(steps.clone_loss(items, noise_of(COUNT))), asked
 
 
@@ -124,25 +122,19 @@ def cross_entropy(xt: Tensor, log_odds: Tensor, x0: Tensor, t: int) -> float:
     return -float((x0 * p.log() + (1 - x0) * (1 - p).log()).sum())
 
 
-def minus_log_p(xt: Tensor, log_odds: Tensor, x0: Tensor, t: int) -> float:
-    return -float(log_odds[0, 0].log_softmax(0)[TARGET])
-
-
-@pytest.mark.parametrize(
-    ("name", "term", "divided_by"), [("vb", bound, 2), ("prd", cross_entropy, 2), ("decoder", minus_log_p, 1)]
-)
+@pytest.mark.parametrize(("name", "term"), [("vb", bound), ("prd", cross_entropy)])
 def test_each_cloning_loss_is_its_mean_over_all_times(
-    name: str, term: Callable[[Tensor, Tensor, Tensor, int], float], divided_by: int
+    name: str, term: Callable[[Tensor, Tensor, Tensor, int], float]
 ) -> None:
-    """Losses of elements are divided by their number, two here; that of the decoder by the number of rows, one."""
-    value = expected(term) / divided_by
+    """Losses are divided by the number of elements, two here."""
+    value = expected(term) / 2
     assert value > 0.05
     assert cloned({name: 1.0})[0] == pytest.approx(value, rel=0.02)
     assert cloned({name: 0.25})[0] == pytest.approx(0.25 * value, rel=0.02)
 
 
 def test_cloning_losses_add_up() -> None:
-    parts = {"vb": 1.0, "prd": 1e-1, "decoder": 0.3}
+    parts = {"vb": 1.0, "prd": 1e-1}
     alone = [cloned({name: weight})[0] for name, weight in parts.items()]
     assert cloned(parts)[0] == pytest.approx(sum(alone), rel=1e-5)
 
@@ -153,11 +145,6 @@ def test_what_violates_constraints_costs() -> None:
     assert both == pytest.approx(1.0 / 2, abs=1e-6)
     one = cloned({"cst": 1.0}, lambda x, t: torch.tensor([200.0, -200.0]).expand_as(x))[0]
     assert one == pytest.approx(0.0, abs=1e-6)
-
-
-def test_what_is_not_permitted_is_no_alternative_to_the_target() -> None:
-    only_the_target = torch.tensor([[True, False]]).expand(COUNT, 1, 2)
-    assert cloned({"decoder": 1.0}, mask=only_the_target)[0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_times_are_uniform_from_1_to_t() -> None:
@@ -197,7 +184,7 @@ def generated(monkeypatch: pytest.MonkeyPatch) -> list[Samples]:
 
 def stored_costs(steps: Steps) -> Tensor:
     """Return the costs (instances,) of the first targets in the memory."""
-    return steps.task().cost(steps.memory.rings["choice"][: steps.count]).squeeze(1)
+    return steps.task()[1].cost(steps.memory.items.choice[: steps.count]).squeeze(1)
 
 
 @pytest.mark.parametrize(("problem", "size"), [("pmsp", [6, 3]), ("atsp", [6])])
@@ -207,7 +194,7 @@ def test_the_target_is_the_best_of_the_trajectories(problem: str, size: list[int
     (trajectories,) = generated
     assert not torch.equal(trajectories.cost.amin(1), trajectories.cost[:, 0])
     assert torch.equal(stored_costs(steps), trajectories.cost.amin(1))
-    assert torch.equal(steps.memory.rings["reward"][: steps.count], -trajectories.cost.amin(1).float())
+    assert torch.equal(steps.memory.items.reward[: steps.count], -trajectories.cost.amin(1).float())
 
 
 def test_refinement_makes_targets_better(generated: list[Samples]) -> None:
@@ -221,10 +208,10 @@ def test_refinement_makes_targets_better(generated: list[Samples]) -> None:
 def test_drafts_are_what_trajectories_decoded_on_the_way() -> None:
     steps = steps_of(config_of("pmsp", [6, 3], cloning={"drafts": 0.5}))
     steps.make_targets()
-    rings = steps.memory.rings
-    times = rings["draft_time"][: steps.count]
+    items = steps.memory.items
+    times = items.draft_time[: steps.count]
     assert set(times.tolist()) == {1, 2}  # 3 is pure noise, 0 is clean
-    worse = steps.task().cost(rings["draft"][: steps.count]).squeeze(1) - stored_costs(steps)
+    worse = steps.task()[1].cost(items.draft[: steps.count]).squeeze(1) - stored_costs(steps)
     assert bool((worse >= 0).all())
     assert float(worse.float().mean()) > 0
 
@@ -245,12 +232,12 @@ def test_the_memory_holds_the_mixture_with_standardised_rewards() -> None:
     prior, own = 3 * 4, 4
     assert int(steps.memory.stored) == steps.count * (prior + own)
     assert steps.memory.capacity == 2 * steps.count * (prior + own)
-    choice = steps.memory.rings["choice"]
-    random = steps.task().cost(choice[: steps.count * prior])
-    ours = steps.task().cost(choice[steps.count * prior : steps.count * (prior + own)])
+    choice = steps.memory.items.choice
+    random = steps.task()[1].cost(choice[: steps.count * prior])
+    ours = steps.task()[1].cost(choice[steps.count * prior : steps.count * (prior + own)])
     mean, spread = (value[:, None].float() for value in random_tour_cost(steps.instances["distances"]))
     rewards = torch.cat([((mean - cost) / spread).flatten() for cost in (random, ours)])
-    assert torch.allclose(steps.memory.rings["reward"][: len(rewards)], rewards, atol=1e-4)
+    assert torch.allclose(steps.memory.items.reward[: len(rewards)], rewards, atol=1e-4)
     assert float(random.mean()) == pytest.approx(float(mean.mean()), rel=0.05)
     assert read_means([steps.metrics])["effective"] == pytest.approx(float(steps.memory.effective_share()))
 
@@ -262,23 +249,21 @@ def test_only_the_best_sample_of_each_instance_is_a_target() -> None:
     steps.improve()
     assert int(steps.memory.stored) == 2 * steps.count  # a random one beside each
     assert steps.memory.capacity == 4 * steps.count
-    kept = steps.task().cost(steps.memory.rings["choice"][steps.count : 2 * steps.count])
+    kept = steps.task()[1].cost(steps.memory.items.choice[steps.count : 2 * steps.count])
     means = read_means([steps.metrics])
     assert float(kept.mean()) == pytest.approx(means["target"])
     assert means["target"] < means["improvement"]
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_generating_leaves_the_running_statistics_alone(own: bool) -> None:
+def test_generating_leaves_the_running_statistics_alone() -> None:
     """A batch at one time t is normalised by what CLONING, at all of them, has gathered; and gathers nothing itself."""
-    settings = {**ALTERNATION, "improvement": {**ALTERNATION["improvement"], "own_statistics": own}}
     network = {**NETWORK, "encoder": "dual", "denoiser": "gated", "norm": "batch"}
-    steps = steps_of(config_of("pmsp", [4, 2], model={"network": network, "diffusion": {"steps": T}}, **settings))
+    steps = steps_of(config_of("pmsp", [4, 2], model={"network": network, "diffusion": {"steps": T}}, **ALTERNATION))
     buffers = steps.weights.model.network.named_buffers
     before = {name: value.clone() for name, value in buffers() if "running" in name}
     steps.improve()
     changed = [name for name, value in buffers() if name in before and not torch.equal(value, before[name])]
-    assert bool(changed) == own
+    assert not changed
     assert steps.weights.model.network.training
     steps.clone()
     assert all(not torch.equal(value, before[name]) for name, value in buffers() if name in before)
@@ -357,7 +342,7 @@ def test_improvement_learns_from_samples_of_the_decoder() -> None:
     theta = torch.tensor([1.0, 0.0], requires_grad=True)
     steps.predict = Asked(lambda x, t: theta.expand_as(x))  # type: ignore[method-assign, assignment]
     steps.improve()
-    first = float((steps.memory.rings["choice"][: steps.count] == 0).float().mean())
+    first = float((steps.memory.items.choice[: steps.count] == 0).float().mean())
     assert first == pytest.approx(1 / (1 + math.exp(-0.5)), abs=0.025)
 
 
@@ -445,13 +430,13 @@ def test_targets_are_permitted_by_their_own_mask(alternation: bool) -> None:
     for _ in range(2):
         steps.draw()
         steps.improve() if alternation else steps.make_targets()
-        masks.append(steps.task().mask(1))
+        masks.append(steps.task()[1].mask(1))
     stored = int(steps.memory.stored)
     assert stored > steps.count
-    rings = {name: ring[:stored] for name, ring in steps.memory.rings.items()}
-    for name in ("choice", "draft"):
-        assert bool(rings["mask"].gather(2, rings[name][..., None]).all())
-    assert torch.equal(rings["mask"], rings["relations"][..., 1] > 0.5)  # the network sees what is permitted, too
+    items = steps.memory.items.each(lambda ring: ring[:stored])
+    permitted = items.features.relations[..., 1] > 0.5  # the network sees what is permitted, too
+    for choice in (items.choice, items.draft):
+        assert bool(permitted.gather(2, choice[..., None]).all())
     assert masks[0] is not None
     assert not torch.equal(masks[0], masks[1])
 
@@ -478,6 +463,6 @@ def test_targets_and_drafts_are_what_local_search_left() -> None:
         steps.draw()
         steps.make_targets()
         for name in ("choice", "draft"):
-            made = steps.memory.rings[name][: steps.count]
+            made = steps.memory.tensors()[name][: steps.count]
             again = steps.problem.improve(steps.instances, made[:, None], 100).squeeze(1)
             assert torch.equal(again, made) == (rounds > 0), (name, rounds)

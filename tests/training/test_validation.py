@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +21,9 @@ NETWORK = NetworkConfig(width=8, heads=2, edge_width=4, encoder_layers=1, denois
 
 
 def validation(folder: Path, **changes: object) -> Validation:
-    settings = {
-        "instances": 3, "samples": 1, "sampling": SamplingOptions(steps=2),
-        "references": References(folder / "references.json"), "device": "cpu",
-    }  # fmt: skip
-    made = Validation(PMSP, [(5, 2), (6, 3), (5, 2)], ["paper", "speeds", "paper"], **{**settings, **changes})
-    return made
+    references = References(folder / "references.json")
+    settings: dict[str, Any] = {"instances": 3, "targets": SamplingOptions(), "references": references, "device": "cpu"}
+    return Validation(PMSP, [(5, 2), (6, 3), (5, 2)], ["paper", "speeds", "paper"], **{**settings, **changes})
 
 
 def test_gaps_of_every_family_and_size_against_the_optimum(tmp_path: Path) -> None:
@@ -84,6 +82,4 @@ def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "references.json"
     path.write_text(text)
     with pytest.raises(InputError, match="references"):
-        References(given=path)
-    with pytest.raises(InputError, match="no references in"):
-        References(given=tmp_path / "nothing.json")
+        References(path)

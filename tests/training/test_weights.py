@@ -94,18 +94,18 @@ import os, sys, json, torch
 torch.set_num_threads(1)
 from icdc.problems.decoding import random_choice
 from icdc.training import Trainer, TrainingConfig
-from icdc.training.presets import build_config
+from icdc.settings import build
 from icdc.training.weights import leave_processes
 
-config = build_config(TrainingConfig, json.loads(sys.argv[1]))
+config = build(TrainingConfig, json.loads(sys.argv[1]))
 trainer = Trainer(config, device="cpu")
 trainer.set_up()
 weights, ranks, steps = trainer.weights, trainer.ranks, trainer.steps[0]
 weights.draws.fill_(100)
 steps.draw()
-task = steps.task()
+features, task = steps.task()
 choice = random_choice(task.rule, (task.rows, task.columns), weights.noise(steps.count))
-items = steps.targets_of(task, steps.features(), choice)
+items = steps.targets_of(features, choice)
 weights.update(steps.clone_loss(items, weights.noise(len(choice))))
 if ranks.leads:
     torch.save([p.detach() for p in weights.parameters], sys.argv[2])

@@ -11,8 +11,9 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -160,7 +161,7 @@ class Budget:
 
     Attributes
     ----------
-    deadline : when the seconds are over, by the clock; infinite where there are none.
+    began, deadline : by the clock, since when they are spent and when they are over; infinite where there are none.
     """
 
     def __init__(
@@ -171,7 +172,8 @@ class Budget:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.steps, self.searches, self.clock = steps, searches, clock
-        self.deadline = float("inf") if seconds is None else clock() + max(0.0, seconds)
+        self.began = clock()
+        self.deadline = float("inf") if seconds is None else self.began + max(0.0, seconds)
         self._off = threading.Event()
         self._whole: Budget | None = None
 
@@ -189,6 +191,21 @@ class Budget:
     def seconds(self) -> float | None:
         """The seconds that are left; None where only steps count."""
         return self.left if self.timed else None
+
+    @property
+    def spent(self) -> float:
+        """The seconds since it began, without pauses."""
+        return self.clock() - self.began
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the seconds that are spent inside."""
+        before = self.clock()
+        try:
+            yield
+        finally:
+            pause = self.clock() - before
+            self.began, self.deadline = self.began + pause, self.deadline + pause
 
     @property
     def over(self) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .algorithm import Trainer
     from .api import load_config, make_trainer, train
     from .config import TrainingConfig
-    from .run import Progress
+    from .loop import Progress
 
 __all__ = [
     "Progress",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Progress": "run",
+    "Progress": "loop",
     "Trainer": "algorithm",
     "TrainingConfig": "config",
     "load_config": "api",

@@ -6,22 +6,20 @@ CLONING steps on the targets of the latest rounds. The steps themselves are in `
 
 from functools import cached_property
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
-from ..diffusion.sampler import SamplingOptions
 from ..models.diffusion import Model
 from ..problems.base import Arrays, Problem, Size
 from ..problems.rules import Rule
 from ..problems.tensors import to_tensors
+from .batches import memory_needed
 from .checkpoint import REFERENCES
 from .config import TrainingConfig
-from .fitting import memory_needed
-from .mixture import Mixture
-from .run import REPORT_SECONDS, Callback, TrainingRun
-from .sources import Batch, Generated, GivenSet, Source, read_examples
+from .loop import TrainingRun
+from .sources import Batch, Generated, GivenSet, Mixture, Source, read_examples
 from .steps import Steps
-from .validation import SHIPPED, References, Validation, mean_gap
+from .validation import References, Validation, mean_gap
+from .weights import Weights
 
 
 class Trainer(TrainingRun):
@@ -35,6 +33,8 @@ class Trainer(TrainingRun):
     options : device, out, resume, capture, compile_network; see `TrainingRun`.
     """
 
+    config: TrainingConfig
+    weights: Weights[Model]
     steps: list[Steps]
     turns: list[int]
     """Which steps each round of a cycle takes, where sizes take turns as they are named."""
@@ -47,12 +47,6 @@ class Trainer(TrainingRun):
         super().__init__(config, **options)
         self.start, self.instances = start, instances
         self.now = 0  # the number of the size that the latest round was for
-
-    def run(self, callback: Callback | None = None, every: float = REPORT_SECONDS) -> Model:
-        """Train until the limit and return the averaged weights; the callback is told every so many seconds."""
-        for number, fraction in self.rounds(callback, every):
-            self.round(number, fraction)
-        return self.result()
 
     def round(self, number: int, fraction: float) -> None:
         """Do round `number`, counted from 0, as far into the run as `fraction` says."""
@@ -106,25 +100,20 @@ class Trainer(TrainingRun):
         )  # fmt: skip
         return steps
 
-    @property
-    def most_share(self) -> float:
-        """Return by how much the share of a family may grow as the run goes on."""
-        return self.config.mixture.most
-
-    def took(self, seconds: float) -> None:
-        """Count what the latest round took against the share of its size."""
+    def charge(self, seconds: float) -> None:
+        """Add the time of the latest round, or its work, to its size."""
         self.mixture.spend(self.now, self.steps[self.now].work if self.config.rounds else seconds)
 
-    def validated(self, number: int, before: float, now: float, last: bool) -> dict[str, Any]:
-        """Validate every so many seconds, or rounds, and in the end, what takes part; let shares follow the gaps."""
+    def validate(self, number: int, before: float, now: float, last: bool) -> dict[str, Any]:
+        """Validate the sizes in use every so many seconds, or rounds, and in the end; move shares by the gaps."""
         every = self.config.validation.every
         if not every:
             return {}
         due = number % every < 1 if self.config.rounds else now // every > before // every
         if not (due or last):
             return {}
-        taking_part = self.mixture.open(self._fraction(number, now))
-        sizes = [size for size, there in zip(self.mixture.sizes, taking_part, strict=True) if there]
+        in_use = self.mixture.open(self.fraction(number, now))
+        sizes = [size for size, used in zip(self.mixture.sizes, in_use, strict=True) if used]
         gaps = self.validation.gaps(self.weights.average, sizes)
         gaps = {size: {f: self.ranks.agree(gap, self.device) for f, gap in own.items()} for size, own in gaps.items()}
         if self.config.mixture.most > 1:
@@ -135,17 +124,11 @@ class Trainer(TrainingRun):
     @cached_property
     def validation(self) -> Validation:
         """What validation is done on."""
-        config = self.config.validation
-        sampling = SamplingOptions(
-            steps=config.steps, order=self.config.targets.sampling.order, temperature=1.0, decodes=4
-        )
-        references = References(
-            self.out / REFERENCES if self.out is not None and self.ranks.leads else None,
-            Path(config.references) if config.references else SHIPPED,
-        )
+        folder = self.out if self.ranks.leads else None
         return Validation(
-            self.problem, self.config.sizes, self.config.families, instances=config.instances, samples=config.samples,
-            sampling=sampling, references=references, device=self.device.type,
+            self.problem, self.config.sizes, self.config.families, self.config.validation.instances,
+            targets=self.config.targets.sampling, references=References(folder and folder / REFERENCES),
+            device=self.device.type,
         )  # fmt: skip
 
     def extra_state(self) -> dict[str, Any]:
@@ -171,7 +154,7 @@ class Trainer(TrainingRun):
         elif self.instances is not None:
             given = Batch(to_tensors(self.instances, self.device))
         else:
-            return self.generator(size)
+            return self.generator(size, self.config.mixture.most)
         return GivenSet(given, self.weights.noise, self.host_rng(size))
 
     def data(self) -> str:

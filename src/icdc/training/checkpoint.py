@@ -1,19 +1,23 @@
-"""What a run writes down: its metrics, and a state that is always whole and at most a minute old."""
+"""What a run writes down: its metrics, a state that is always whole and at most a minute old, and a model's card."""
 
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InputError, UsageError
 from ..io.files import replacing, write_atomically
-from .config import Config
-from .presets import build_config
+from ..models.card import ranges
+from ..problems.base import Problem, Size
+from ..problems.families import sample_family
+from ..settings import build
 
 STATE, METRICS, MODEL, LOCK = "state.pt", "metrics.jsonl", "model.safetensors", ".lock"
 """The files of a run's folder; whoever holds the last is training in it."""
@@ -63,14 +67,14 @@ PARTS = ("round", "seconds", "network", "average", "optimizer", "draws", "memori
 """What a state has beside its configuration."""
 
 
-def load_state(folder: Path, kind: type[Config]) -> tuple[Config, dict[str, Any]]:
+def load_state(folder: Path, kind: type[Any]) -> tuple[Any, dict[str, Any]]:
     """Read what `save_state` wrote of a run whose configuration is of this kind."""
     path = folder / STATE
     if not path.is_file():
         raise InputError(f"there is no run to resume in {folder}: {path.name} is missing")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-        config = build_config(kind, json.loads(state.pop("config")))
+        config = build(kind, json.loads(state.pop("config")))
     except UsageError:
         raise
     except Exception as error:  # torch raises many kinds for a file that is not its own, with advice not to follow
@@ -120,3 +124,45 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             except json.JSONDecodeError:
                 continue
     return lines
+
+
+_DESCRIBED = 16
+"""Instances of each family and size that the ranges of learned matrices are taken from."""
+_DESCRIBED_CELLS = 2**18
+"""Most entries of all of these; larger sizes are described by the smaller ones, as drawing takes seconds."""
+NOT_FOR = (
+    "sizes and kinds of matrices it was not trained on, where answers are feasible but further from the optimum; "
+    "a single instance of these sizes, which an exact solver proves optimal in milliseconds"
+)
+
+
+def card_of(config: Any, data: str, training: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Return the card of a run.
+
+    Parameters
+    ----------
+    data : what the model learned from, in words.
+    training : rounds, seconds and processes.
+    device : where it was trained.
+    """
+    hardware = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    return {
+        "sizes": [list(size) for size in sorted(set(config.sizes))],
+        "data": data,
+        "training": {**training, "hardware": hardware, "seed": config.seed},
+        "settings": asdict(config),
+        "not_for": NOT_FOR,
+    }
+
+
+def learned_ranges(problem: Problem, families: Iterable[str], sizes: Iterable[Size]) -> dict[str, tuple[float, float]]:
+    """Return between which numbers everything lies that describes the matrices of families and sizes."""
+    cells = {size: math.prod(problem.shape(size)) for size in sizes}
+    counts = {size: max(1, min(_DESCRIBED, _DESCRIBED_CELLS // cells[size])) for size in cells}
+    small = [size for size in cells if cells[size] <= max(_DESCRIBED_CELLS, min(cells.values()))]
+    each = [
+        ranges(problem, sample_family(problem, family, counts[size], size, np.random.default_rng(0)))
+        for family in families
+        for size in small
+    ]
+    return {name: (min(one[name][0] for one in each), max(one[name][1] for one in each)) for name in each[0]}

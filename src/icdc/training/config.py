@@ -2,18 +2,17 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal
 
 from ..diffusion.sampler import SamplingOptions
 from ..errors import UsageError
 from ..models.diffusion import ModelConfig
-from ..options import check
-
-Config = TypeVar("Config")
+from ..options import LARGEST_SEED
+from ..settings import Settings, setting
 
 
 @dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(Settings):
     """AdamW with warm-up and cosine decay, clipping, and the running average of the weights.
 
     learning_rate : its highest value, reached after `warmup_rounds`.
@@ -37,81 +36,47 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """What every run has, whatever its method: what is learned, on which sizes, and for how long.
-
-    method : "icdc", the diffusion model, or "matnet".
-    sizes : one a round, in turn; a size that is named several times gets that many turns.
-    families : families of instances that share every round equally, one that is named twice with two shares; none means
-        the problem's own draw.
-    init : a model, shipped or a file, whose weights training begins with.
-    init_where_it_fits : layers that have another shape there, as those that read other features have, begin anew.
-
-    Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
-    and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.
-    """
-
-    method: str = "icdc"
-    problem: str = "atsp"
-    sizes: tuple[tuple[int, ...], ...] = ((20,),)
-    families: tuple[str, ...] = ()
-    init: str = ""
-    init_where_it_fits: bool = False
-    seed: int = 0
-    time_limit: float = 300.0
-    rounds: int = 0
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-
-    def __post_init__(self) -> None:
-        if not self.sizes or not all(self.sizes) or min(map(min, self.sizes)) < 1:
-            raise UsageError("sizes must name at least one size of positive numbers, for example [[20]]")
-        check("seed", self.seed)
-        if self.rounds <= 0 and not 0 < self.time_limit < math.inf:
-            raise UsageError("give a positive time_limit or a number of rounds")
-
-
-@dataclass(frozen=True)
-class TargetConfig:
+class TargetConfig(Settings):
     """How targets are made in every round.
 
     instances : new instances of a round.
     trajectories : reverse trajectories for each of them.
     sampling : how the trajectories run; the best solution they keep is the target.
-    refine_rounds, refine_level, refine_steps, refine_decodes : then noise it again to level · T and denoise it.
+    refine_rounds, refine_level, refine_decodes : then noise it again to level · T and denoise it.
     from_improvement : make none; every sample of IMPROVEMENT is a target, as in the paper.
     best_only : of the samples of IMPROVEMENT only the best of each instance.
     examples : supervision: datasets (.npz) with solutions, one for each size. Their instances are learned, and their
-        solutions are the targets; trajectories only make drafts, if those are asked for.
+        solutions are the targets; trajectories only make drafts, if those are wanted.
     """
 
-    instances: int = 512
-    trajectories: int = 4
+    REMOVED: ClassVar = {"refine_steps": 2}
+
+    instances: int = setting(512, least=1)
+    trajectories: int = setting(4, least=1)
     sampling: SamplingOptions = field(default_factory=lambda: SamplingOptions(steps=8, temperature=1.0, decodes=4))
-    refine_rounds: int = 1
-    refine_level: float = 0.7
-    refine_steps: int = 2
-    refine_decodes: int = 8
+    refine_rounds: int = setting(1, least=0)
+    refine_level: float = setting(0.7, above=0, most=1)
+    refine_decodes: int = setting(8, least=1)
     from_improvement: bool = False
     best_only: bool = False
     examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class MemoryConfig:
+class MemoryConfig(Settings):
     """The replay memory.
 
     rounds : how many rounds of targets it holds.
     reward_weighted : draw with probability proportional to exp(R), R in standard deviations of random solutions.
     mixture : α, the share of generated solutions; 1 − α are drawn from the prior over feasible solutions.
-    scale_samples : random solutions of each instance that give R its scale; 0 for a formula where there is one (tours),
-        else 256 of them. A scale from few is noise, and exp(R) then weighs a handful of items only.
     saved : the state on disk holds the memory; without it a resumed run begins with an empty one.
     """
 
-    rounds: int = 16
+    REMOVED: ClassVar = {"scale_samples": 0}
+
+    rounds: int = setting(16, least=1)
     reward_weighted: bool = False
-    mixture: float = 1.0
-    scale_samples: int = 0
+    mixture: float = setting(1.0, above=0, most=1)
     saved: bool = True
 
     def prior_share(self, generated: int) -> int:
@@ -120,25 +85,25 @@ class MemoryConfig:
 
 
 @dataclass(frozen=True)
-class CloningConfig:
+class CloningConfig(Settings):
     """CLONING: batch size, steps a round (growing from first to last), and the weights of its losses.
 
     With no steps at all nothing is cloned, and no targets are made: IMPROVEMENT learns alone.
 
     vb, prd, cst : weights of L_VB, L_prd (λ₁) and L_cst (λ₂), each divided by the number of elements.
-    decoder : weight of −log p̂ of the target, divided by the number of rows.
     drafts : share of the batch whose X_t is a noised draft, a worse solution of the network's own, instead of the
         noised target.
     """
 
-    batch: int = 512
-    steps_first: int = 6
-    steps_last: int = 14
+    REMOVED: ClassVar = {"decoder": 0.0}
+
+    batch: int = setting(512, least=1)
+    steps_first: int = setting(6, least=0)
+    steps_last: int = setting(14, least=0)
     vb: float = 0.05
     prd: float = 1.0
     cst: float = 0.0
-    decoder: float = 0.3
-    drafts: float = 0.25
+    drafts: float = setting(0.25, least=0, most=1)
 
     def steps_at(self, fraction: float) -> int:
         """Return how many steps a round takes when `fraction` of the run is done."""
@@ -146,7 +111,7 @@ class CloningConfig:
 
 
 @dataclass(frozen=True)
-class ImprovementConfig:
+class ImprovementConfig(Settings):
     """IMPROVEMENT: REINFORCE on p̂, from samples of its own.
 
     weight : of the loss; 0 leaves the step out.
@@ -156,12 +121,11 @@ class ImprovementConfig:
     sampling : how its trajectories run, to the last reverse step, where p̂ decodes several times.
     per_trajectory : baseline over the decodes of one trajectory instead of all samples of the instance.
     normalise : divide advantages by the spread of the instance's costs.
-    own_statistics : where the network normalises by batches, those that it generates with are normalised by themselves,
-        as in CLONING. All of such a batch is at one time t, in CLONING at all of them: what the network learned to
-        expect is gone. Otherwise generating takes the running statistics, as solving does later.
     """
 
-    weight: float = 0.5
+    REMOVED: ClassVar = {"own_statistics": False}
+
+    weight: float = setting(0.5, least=0)
     objective: Literal["last", "trajectory"] = "last"
     until: float = 0.05
     sampling: SamplingOptions = field(
@@ -171,7 +135,6 @@ class ImprovementConfig:
     )
     per_trajectory: bool = True
     normalise: bool = True
-    own_statistics: bool = False
 
     def weight_at(self, fraction: float) -> float:
         """Return the weight of the loss when `fraction` of the run is done."""
@@ -181,7 +144,7 @@ class ImprovementConfig:
 
 
 @dataclass(frozen=True)
-class MixtureConfig:
+class MixtureConfig(Settings):
     """How a run is shared out among its sizes, and each round among its families.
 
     balance : "turns" takes sizes in the order in which they are named; "time" gives every size its share of the time,
@@ -189,67 +152,66 @@ class MixtureConfig:
     curriculum : with "time", share of the run after which all sizes take part, the smaller ones before the larger; 0
         for all of them at once.
     first_share : share of the sizes that take part from the first round on.
-    most : by how much the share of a family or size grows at most where validation finds a large gap, and falls where
-        it finds a small one; 1 leaves shares as they are.
-    move : how far shares move at each validation, from 0 to 1.
+    most : by how much the share of a family or size grows at most where validation measures a large gap, and falls
+        where it measures a small one; 1 leaves shares as they are.
     """
 
+    REMOVED: ClassVar = {"move": 0.5}
+
     balance: Literal["turns", "time"] = "turns"
-    curriculum: float = 0.0
-    first_share: float = 0.25
-    most: float = 1.0
-    move: float = 0.5
+    curriculum: float = setting(0.0, least=0, most=1)
+    first_share: float = setting(0.25, above=0, most=1)
+    most: float = setting(1.0, least=1)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.curriculum <= 1:
-            raise UsageError(f"mixture.curriculum must be from 0 to 1, got {self.curriculum}")
-        if not 0 < self.first_share <= 1:
-            raise UsageError(f"mixture.first_share must be above 0 and at most 1, got {self.first_share}")
-        if not 1 <= self.most < math.inf:
-            raise UsageError(f"mixture.most must be at least 1, got {self.most}")
-        if not 0 <= self.move <= 1:
-            raise UsageError(f"mixture.move must be from 0 to 1, got {self.move}")
+        super().__post_init__()
         if self.curriculum and self.balance == "turns":
             raise UsageError('mixture.curriculum needs mixture.balance = "time"')
 
 
 @dataclass(frozen=True)
-class ValidationConfig:
+class ValidationConfig(Settings):
     """Validation on every family and size while a run goes on.
 
     every : seconds of training between two of them (rounds, where a count of rounds ends the run); 0 for none.
     instances : of each family and size, fewer of large ones.
-    samples, steps : trajectories of each instance, and network passes of a trajectory; no search.
-    references : a file of costs to compare with, instead of the one that comes with the package; what it lacks is made
-        by classical search, a second for each instance.
     """
 
-    every: float = 0.0
-    instances: int = 8
-    samples: int = 4
-    steps: int = 10
-    references: str = ""
+    REMOVED: ClassVar = {"samples": 4, "steps": 10, "references": ""}
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.every < math.inf:
-            raise UsageError(f"validation.every must not be negative, got {self.every}")
-        for name in ("instances", "samples", "steps"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"validation.{name} must be at least 1, got {getattr(self, name)}")
+    every: float = setting(0.0, least=0)
+    instances: int = setting(8, least=1)
 
 
 @dataclass(frozen=True)
-class TrainingConfig(RunConfig):
-    """A run of Algorithm 1: how the diffusion model is learned.
+class TrainingConfig(Settings):
+    """A run of Algorithm 1: what is learned, on which sizes, for how long, and how.
 
+    sizes : one a round, in turn; a size that is named several times gets that many turns.
+    families : families of instances that share every round equally, one that is named twice with two shares; none means
+        the problem's own draw.
+    init : a model, shipped or a file, whose weights training begins with.
+    init_where_it_fits : layers that have another shape there, as those that read other features have, begin anew.
     most_cells : most entries of the matrices of a batch, in making targets and in cloning: larger instances come in
         smaller batches, so that rounds of all sizes take about as long; 0 for no such limit.
     most_memory : GiB that a step takes at most, about, as far as smaller batches help; 0 for no such limit.
+
+    Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
+    and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.
     """
 
     method: Literal["icdc"] = "icdc"
-    most_cells: int = 0
-    most_memory: float = 0.0
+    problem: str = "atsp"
+    sizes: tuple[tuple[int, ...], ...] = ((20,),)
+    families: tuple[str, ...] = ()
+    init: str = ""
+    init_where_it_fits: bool = False
+    seed: int = setting(0, least=0, most=LARGEST_SEED)
+    time_limit: float = 300.0
+    rounds: int = 0
+    most_cells: int = setting(0, least=0)
+    most_memory: float = setting(0.0, least=0)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     targets: TargetConfig = field(default_factory=TargetConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
@@ -260,25 +222,13 @@ class TrainingConfig(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.sizes or not all(self.sizes) or min(map(min, self.sizes)) < 1:
+            raise UsageError("sizes must name at least one size of positive numbers, for example [[20]]")
+        if self.rounds <= 0 and not self.time_limit > 0:
+            raise UsageError("give a positive time_limit or a number of rounds")
         targets, improvement = self.targets, self.improvement
-        if self.most_cells < 0:
-            raise UsageError(f"most_cells must not be negative, got {self.most_cells}")
-        if not 0 <= self.most_memory < math.inf:
-            raise UsageError(f"most_memory must not be negative, got {self.most_memory}")
         if self.mixture.most > 1 and not self.validation.every:
-            raise UsageError("mixture.most needs validation.every: shares move by what validation finds")
-        for name, value in (
-            ("targets.instances", targets.instances),
-            ("targets.trajectories", targets.trajectories),
-            ("memory.rounds", self.memory.rounds),
-            ("cloning.batch", self.cloning.batch),
-        ):
-            if value < 1:
-                raise UsageError(f"{name} must be at least 1, got {value}")
-        if not 0 < self.memory.mixture <= 1:
-            raise UsageError(f"memory.mixture must be in (0, 1], got {self.memory.mixture}")
-        if self.memory.scale_samples < 0 or self.memory.scale_samples == 1:
-            raise UsageError(f"memory.scale_samples must be 0 or at least 2, got {self.memory.scale_samples}")
+            raise UsageError("mixture.most needs validation.every: shares move by the gaps that validation measures")
         if targets.best_only and not targets.from_improvement:
             raise UsageError("targets.best_only needs targets.from_improvement: other targets are the best already")
         if not self.clones and not improvement.weight > 0:
@@ -294,7 +244,7 @@ class TrainingConfig(RunConfig):
         if targets.from_improvement and (targets.examples or not self.clones or improvement.objective != "last"):
             raise UsageError("targets.from_improvement needs cloning, no examples and improvement.objective last")
         if improvement.weight > 0 and improvement.sampling.order != "rule":
-            raise UsageError('improvement.sampling.order must be "rule": only there is log p̂ known to training')
+            raise UsageError('improvement.sampling.order must be "rule": log p̂ is known for that order alone')
         if improvement.weight > 0 and improvement.objective == "trajectory" and improvement.sampling.decodes != 1:
             raise UsageError(
                 "improvement.objective trajectory needs sampling.decodes = 1: the best of several has no log p"

@@ -24,12 +24,13 @@ from ..models.file import own_random_numbers, pick_device
 from ..options import check, check_kind
 from ..problems import problem_path
 from ..problems.base import Arrays
+from ..settings import build
 from ..solving import DiffusionSolver
 from .algorithm import Trainer
 from .checkpoint import STATE
 from .config import ImprovementConfig, OptimizerConfig, TrainingConfig
-from .presets import build_config, presets, read_settings
-from .run import Callback
+from .loop import Callback
+from .presets import presets, read_settings
 
 SAMPLES, STEPS = 4, 10
 """Effort with which the held-out part is solved, before and after."""
@@ -193,7 +194,7 @@ def finetuning_config(
     rows, columns = problem.shape(size)
     columns = model.candidates_of(size) or columns  # what the network sees is what takes time
     fitting = [name for name in presets() if name.startswith(f"{problem.name}-")]
-    base = build_config(TrainingConfig, read_settings(fitting[0]) if fitting else {})
+    base = build(TrainingConfig, read_settings(fitting[0]) if fitting else {})
     if device.type == "cuda":
         instances, trajectories, steps = max(8, min(512, 200_000 // (rows * columns))), 4, 8
     else:

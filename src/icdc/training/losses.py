@@ -1,6 +1,11 @@
-"""The losses of CLONING and IMPROVEMENT; each returns one value for every item of the batch."""
+"""The losses of CLONING and IMPROVEMENT, one value for every item of the batch, and R on one scale for all instances.
+
+Costs of different instances cannot be compared as they are, and exp(R) compares them all: R is how far a solution is
+below random ones, in units of their spread.
+"""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -8,9 +13,9 @@ from torch import Tensor
 
 from ..diffusion.process import Diffusion
 from ..kernels import Noise
-from ..problems.decoding import candidates_log_probability, log_probability
+from ..problems.decoding import random_choice
 from ..problems.features import Candidates
-from ..problems.rules import Rule
+from ..problems.task import Task
 
 _SMALLEST = 1e-6
 """Probabilities are kept this far from 0 and 1 before their logarithm is taken."""
@@ -58,23 +63,6 @@ def constraint_loss(
     return violation(soft if candidates is None else candidates.spread(soft))
 
 
-def decoder_loss(
-    rule: Rule,
-    log_odds: Tensor,
-    choice: Tensor,
-    first: Tensor,
-    mask: Tensor | None = None,
-    candidates: Candidates | None = None,
-) -> Tensor:
-    """−log p̂(x_0 | x_t), (N,): trains exactly what the decoder uses; not in the paper.
-
-    With candidates, which log-odds (N, rows, k) are then of, for the rows that chose one of them.
-    """
-    if candidates is not None:
-        return -candidates_log_probability(rule, log_odds, choice, candidates, first, mask)
-    return -log_probability(rule, log_odds, choice, first, mask)
-
-
 def advantages(cost: Tensor, groups: int = 1, normalise: bool = False) -> Tensor:
     """Return cost minus the shared baseline, (B, K), for costs of K samples of each of B instances.
 
@@ -96,3 +84,35 @@ def improvement_loss(log_p: Tensor, advantage: Tensor) -> Tensor:
     −1/K Σ (R − R̄) ∇ log p̂ with R = −cost, from log p̂ and advantages (B, K) of K samples of B instances.
     """
     return (advantage.detach() * log_p).mean(1)
+
+
+ENOUGH = 256
+"""Random solutions that fix a scale: its spread is then known to about 5 %."""
+
+
+class RewardScale(NamedTuple):
+    """Mean and standard deviation of the cost of random solutions, (B, 1) each."""
+
+    mean: Tensor
+    spread: Tensor
+
+    def rewards(self, cost: Tensor) -> Tensor:
+        """Return R (B, K) of solutions with costs (B, K): standard deviations below the mean of random ones."""
+        return (self.mean - cost) / self.spread
+
+
+def reward_scale(task: Task, noise: Noise) -> RewardScale:
+    """Return the scale of a batch of B instances: by a formula where there is one (tours), else from random solutions.
+
+    noise : B keys, for random solutions.
+    """
+    # a formula counts solutions with forbidden pairs; random ones have none
+    exact = task.problem.random_cost(task.instances) if task.mask(1) is None else None
+    if exact is not None:
+        mean, spread = (value[:, None].float() for value in exact)
+    else:
+        choice = random_choice(task.rule, (task.rows, task.columns), noise.spawn(ENOUGH), task.mask(ENOUGH))
+        cost = task.cost(choice).float()
+        mean, spread = cost.mean(1, keepdim=True), cost.std(1, keepdim=True)
+    # where all solutions cost the same, all rewards are about zero
+    return RewardScale(mean, torch.maximum(spread, (1e-6 * mean.abs()).clamp_min(1e-9)))

@@ -4,6 +4,7 @@ A ring of fixed tensors on the device, written and read without the host knowing
 can be part of a captured graph. It keeps an instance's features, not the instance: cloning needs no more.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,9 +19,8 @@ from ..problems.features import Candidates, Features
 class Targets:
     """n solutions to learn from.
 
-    features of their instances; choice (n, rows); reward (n,); permitted pairs `mask` (n, rows, columns) where the
-    problem has one; and `draft` (n, rows), a worse solution of the same instance with the time `draft_time` (n,)
-    to which the reverse process noised it.
+    features of their instances; choice (n, rows); reward (n,); and `draft` (n, rows), a worse solution of the same
+    instance with the time `draft_time` (n,) to which the reverse process noised it.
     """
 
     features: Features
@@ -28,7 +28,16 @@ class Targets:
     reward: Tensor
     draft: Tensor
     draft_time: Tensor
-    mask: Tensor | None = None
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Targets":
+        """Return targets with every tensor changed in the same way."""
+        seen = self.features
+        rows, columns = (None if items is None else change(items) for items in (seen.rows, seen.columns))
+        candidates = seen.candidates
+        if candidates is not None:
+            candidates = Candidates(change(candidates.index), candidates.columns)
+        features = Features(change(seen.relations), rows, columns, candidates)
+        return Targets(features, change(self.choice), change(self.reward), change(self.draft), change(self.draft_time))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what there is, by name."""
@@ -41,7 +50,6 @@ class Targets:
             "reward": self.reward,
             "draft": self.draft,
             "draft_time": self.draft_time,
-            "mask": self.mask,
         }
         return {name: value for name, value in parts.items() if value is not None}
 
@@ -58,17 +66,13 @@ class ReplayMemory:
 
     def __init__(self, capacity: int, like: Targets, reward_weighted: bool = False) -> None:
         self.capacity, self.reward_weighted = capacity, reward_weighted
-        self.columns = like.features.shape[1]
-        self.rings = {
-            name: torch.zeros(capacity, *value.shape[1:], dtype=value.dtype, device=value.device)
-            for name, value in like.tensors().items()
-        }
-        self.rings["reward"].fill_(-torch.inf)  # an empty slot is never drawn
+        self.items = like.each(lambda value: value.new_zeros(capacity, *value.shape[1:]))
+        self.items.reward.fill_(-torch.inf)  # an empty slot is never drawn
         self.stored = torch.zeros((), dtype=torch.long, device=like.choice.device)  # items ever written
 
     def tensors(self) -> dict[str, Tensor]:
         """Return every tensor of the memory by name, for saving and restoring."""
-        return {**self.rings, "stored": self.stored}
+        return {**self.items.tensors(), "stored": self.stored}
 
     def store(self, targets: Targets) -> None:
         """Write n items over the oldest."""
@@ -76,28 +80,25 @@ class ReplayMemory:
         if count > self.capacity:
             raise ValueError(f"{count} items do not fit a memory of {self.capacity}")
         slot = (self.stored + torch.arange(count, device=self.stored.device)) % self.capacity
+        rings = self.items.tensors()
         for name, value in targets.tensors().items():
-            self.rings[name].index_copy_(0, slot, value)
+            rings[name].index_copy_(0, slot, value)
         self.stored.add_(count)
 
     def draw(self, noise: Noise) -> Targets:
         """Return one item for each key of the noise."""
         uniform = noise.uniform(1).squeeze(1).double()
         if self.reward_weighted:
-            reward = self.rings["reward"]
+            reward = self.items.reward
             total = (reward - reward.max()).double().exp().cumsum(0)
             slot = torch.searchsorted(total, uniform * total[-1]).clamp(max=self.capacity - 1)
         else:
             slot = (uniform * self.stored.clamp(max=self.capacity)).long()
-        item = {name: ring[slot] for name, ring in self.rings.items()}
-        index = item.pop("candidates", None)
-        candidates = None if index is None else Candidates(index, self.columns)
-        features = Features(item.pop("relations"), item.pop("rows", None), item.pop("columns", None), candidates)
-        return Targets(features, **item)
+        return self.items.each(lambda ring: ring[slot])
 
     def effective_share(self) -> Tensor:
         """Return the effective sample size (Σw)² / Σw² of the weights w = exp(R), as a share of what is stored."""
-        reward = self.rings["reward"].double()
+        reward = self.items.reward.double()
         weight = (reward - reward.max()).exp()
         return weight.sum().square() / weight.square().sum() / self.stored.clamp(1, self.capacity)
 
@@ -118,7 +119,7 @@ class DraftPicker:
         if step.carried is None or step.s == 0:
             return
         self.seen += 1
-        # the network is asked for times between s and the one after it, too
+        # some time after s and before the next pass: the network is to know more times than this trajectory's
         time = step.s - self.noise.integers(max(1, min(step.t - step.s, step.s)))
         if self.choice is None or self.time is None:
             self.choice, self.time = step.carried, time

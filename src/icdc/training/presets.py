@@ -1,16 +1,12 @@
-"""Presets and TOML files: how they are found, how they extend one another, and how they become a configuration."""
+"""Presets and TOML files: how they are found, and how they extend one another."""
 
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, UsageError
-from ..settings import build
-
-if TYPE_CHECKING:
-    from .config import Config
 
 FOLDER = Path(str(files("icdc") / "training" / "presets"))
 
@@ -55,11 +51,6 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key.strip(), value
-
-
-def build_config(kind: "type[Config]", values: Mapping[str, Any]) -> "Config":
-    """Build the configuration of a method from nested dictionaries; unknown keys and wrong types are errors."""
-    return build(kind, values)
 
 
 def _first_comment(path: Path) -> str:

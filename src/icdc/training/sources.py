@@ -1,9 +1,10 @@
-"""Where instances come from, and solutions with them: a problem's own generator, or a given set.
+"""Where instances come from, which sizes a run spends its time on, and the shares of families in it.
 
-A source draws one batch of instances of one size after the other. What the problem generates has no solutions, and
-neither has the set of somebody who fine-tunes; a set with solutions is what supervision learns from.
+A source draws one batch of instances of one size after the other: of a problem's own generator, or of a given set,
+which has solutions where supervision learns from it.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from ..problems import problem_path
 from ..problems.base import Problem, Size
 from ..problems.families import mix, mix_on_device
 from ..problems.tensors import to_tensors
+from .config import MixtureConfig
+from .validation import OWN, Gaps, size_name
 
 EXAMPLES = 128_000
 """How many solved examples the paper's supervised baselines learn from."""
@@ -141,9 +144,9 @@ def read_examples(path: str, problem: Problem, size: Size, device: torch.device)
     dataset = read_dataset(path, problem)
     if dataset.choice is None:
         raise InputError(f"'{path}' holds no solutions; make them with: {command}")
-    found = tuple(problem.size(dataset.arrays))
-    if found != tuple(size):
-        raise InputError(f"the examples in '{path}' are of size {list(found)}, the run learns {list(size)}")
+    its_size = tuple(problem.size(dataset.arrays))
+    if its_size != tuple(size):
+        raise InputError(f"the examples in '{path}' are of size {list(its_size)}, the run learns {list(size)}")
     instances = to_tensors(dataset.arrays, device)
     solutions = torch.from_numpy(dataset.choice).to(device)
     feasible = problem.feasible(instances, solutions[:, None]).squeeze(1)
@@ -169,3 +172,130 @@ def _exact_solver(problem: Problem, size: Size) -> str:
     if problem.structure == "makespan" and size[1] <= 5 and size[0] * size[1] <= 200:
         return "dp"
     return "cpsat"
+
+
+Shares = NDArray[np.float64]
+
+EVEN = 0.1
+"""Gap in percent that is added to all before they are compared: what is nearly solved needs no more turns."""
+MOVE = 0.5
+"""How far shares move at each validation to where the gaps are, from 0 to 1."""
+
+
+class Mixture:
+    """The shares of sizes and families, and which size is next.
+
+    Parameters
+    ----------
+    sizes, named : the sizes, and how often the configuration names each: the more often, the larger its share.
+    families : as the configuration names them; the same goes for them.
+    cells : entries of a matrix of each size, as the network sees it: the curriculum goes by them.
+    config : how shares move, and when which size joins.
+
+    Attributes
+    ----------
+    families : the different ones, in their order.
+    size_shares (sizes,) and family_shares (sizes, families) : what each has now.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[Size],
+        named: Sequence[int],
+        families: Sequence[str],
+        cells: Sequence[int],
+        config: MixtureConfig,
+    ) -> None:
+        self.config, self.sizes = config, list(sizes)
+        self._base_sizes: Shares = np.array(named) / sum(named)
+        self.families, self._base_families = counted(families)
+        self.size_shares = self._base_sizes.copy()
+        self.family_shares = np.tile(self._base_families, (len(self.sizes), 1))
+        self._order = np.argsort(np.argsort(cells, kind="stable"), kind="stable")
+        self._spent = np.zeros(len(self.sizes))
+        self._joined = np.zeros(len(self.sizes), dtype=bool)
+
+    def open(self, fraction: float) -> NDArray[np.bool_]:
+        """Tell which sizes take part when `fraction` of the run is done: the smallest first, in the end all."""
+        until = self.config.curriculum
+        share = min(1.0, fraction / until) if until else 1.0
+        first = self.config.first_share * len(self.sizes)
+        count = max(1, math.ceil(first + share * (len(self.sizes) - first) - 1e-9))
+        return np.asarray(self._order < count)
+
+    def next(self, fraction: float) -> int:
+        """Return the size whose turn it is, as its number: the one that has had least of what its share is worth."""
+        now = self.open(fraction)
+        behind = self._spent[self._joined & now].min(initial=np.inf)
+        for new in np.flatnonzero(now & ~self._joined):
+            # a size that joins late begins with the least that others have spent: it makes up for nothing
+            self._spent[new] = max(self._spent[new], behind if np.isfinite(behind) else 0.0)
+        self._joined |= now
+        return int(np.where(now, self._spent, np.inf).argmin())
+
+    def spend(self, size: int, amount: float) -> None:
+        """Count what a round of a size took: seconds, or any other measure of work."""
+        self._spent[size] += amount / self.size_shares[size]
+
+    def move(self, gaps: Gaps) -> None:
+        """Move shares towards the families and sizes with the largest gaps; sizes without gaps stay as they are."""
+        means = np.full(len(self.sizes), np.nan)
+        for number, size in enumerate(self.sizes):
+            of_families = list(gaps.get(size_name(size), {}).values())
+            if not of_families:
+                continue
+            means[number] = np.mean(of_families)
+            if self.families:
+                own = self.family_shares[number]
+                self.family_shares[number] = self._moved(own, self._base_families, np.array(of_families))
+        measured = np.isfinite(means)
+        if measured.any():
+            # a size that was not measured counts as an average one
+            means = np.where(measured, means, means[measured].mean())
+            self.size_shares = self._moved(self.size_shares, self._base_sizes, means)
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """Return what part of all time every family of every size has now, by their names, to three digits."""
+        shares: dict[str, dict[str, float]] = {}
+        for size, share, own in zip(self.sizes, self.size_shares, self.family_shares, strict=True):
+            each = dict(zip(self.families, own, strict=True)) if self.families else {OWN: 1.0}
+            shares[size_name(size)] = {family: float(f"{share * part:.3g}") for family, part in each.items()}
+        return shares
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs again."""
+        return {
+            "size_shares": self.size_shares.tolist(),
+            "family_shares": self.family_shares.tolist(),
+            "spent": self._spent.tolist(),
+            "joined": self._joined.tolist(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.size_shares, self.family_shares = np.array(state["size_shares"]), np.array(state["family_shares"])
+        self._spent, self._joined = np.array(state["spent"]), np.array(state["joined"], dtype=bool)
+
+    def _moved(self, shares: Shares, base: Shares, gaps: Shares) -> Shares:
+        """Return shares that moved towards those by gaps, all between base / most and base · most, with the sum one."""
+        gaps = np.maximum(gaps, 0.0) + EVEN
+        wanted = base * np.sqrt(gaps / gaps.mean())
+        within = bounded(wanted, base / self.config.most, np.minimum(1.0, base * self.config.most))
+        moved: Shares = shares + MOVE * (within - shares)
+        return moved
+
+
+def bounded(weights: Shares, low: Shares, high: Shares) -> Shares:
+    """Return shares proportional to weights, but for those that a limit holds; their sum is one.
+
+    The sum of `low` must be at most one and that of `high` at least one.
+    """
+    least, most = 0.0, float(np.max(high / np.maximum(weights, 1e-12)))
+    for _ in range(60):
+        factor = (least + most) / 2
+        if np.clip(factor * weights, low, high).sum() < 1.0:
+            least = factor
+        else:
+            most = factor
+    shares: Shares = np.clip(most * weights, low, high)
+    return shares

@@ -19,24 +19,26 @@ from ..problems.base import Size
 from ..problems.decoding import random_choice
 from ..problems.features import Features
 from ..problems.task import Task
+from .batches import batch_sizes
+from .checkpoint import Means
 from .config import TrainingConfig
-from .fitting import batches
-from .graphs import Step
-from .losses import advantages, constraint_loss, decoder_loss, improvement_loss, prediction_loss, variational_bound
+from .loop import Step
+from .losses import advantages, constraint_loss, improvement_loss, prediction_loss, reward_scale, variational_bound
 from .memory import DraftPicker, ReplayMemory, Targets
 from .policy_gradient import Decision, all_decisions, last_decision
-from .rewards import reward_scale
-from .sizes import SizeSteps
 from .sources import Source
 from .weights import Weights
+
+REFINE_STEPS = 2
+"""Network passes of a refinement."""
 
 METRICS = ("loss", "cost", "target", "improvement", "effective")
 """What steps report: cloning loss, mean cost of generated solutions, of targets, of IMPROVEMENT's samples, and, where
 rewards weigh, the share of the memory that its effective sample size is."""
 
 
-class Steps(SizeSteps):
-    """The steps of Algorithm 1 for one size.
+class Steps:
+    """The steps of Algorithm 1 for instances of one size, on tensors that stay where they are.
 
     Parameters
     ----------
@@ -47,11 +49,11 @@ class Steps(SizeSteps):
     """
 
     def __init__(self, weights: Weights[Model], config: TrainingConfig, size: Size, source: Source) -> None:
-        self.weights, self.config = weights, config
+        self.weights, self.config, self.source = weights, config, source
         self.problem, self.diffusion = weights.model.problem, weights.model.diffusion
         self.rows, self.columns = self.problem.shape(size)
         self.width = weights.model.candidates_of(size) or self.columns
-        instances, batch = batches(config, self.rows, self.columns, self.width)
+        instances, batch = batch_sizes(config, self.rows, self.columns, self.width)
         self.batch = max(1, batch // weights.ranks.world)
         self.sampling = config.targets.sampling
         if self.width < self.columns and self.sampling.order == "rule":  # following a tour looks at all columns
@@ -62,18 +64,20 @@ class Steps(SizeSteps):
                 f"IMPROVEMENT needs log p̂, which is not known where only {self.width} of {self.columns} columns are "
                 f"looked at: set improvement.weight = 0, or model.network.dense_up_to to {self.rows} at least"
             )
-        super().__init__(source, max(1, instances // weights.ranks.world), METRICS, weights.device)
-        features = self.features()
-        task = self.task(features)
+        self.count, self.metrics = max(1, instances // weights.ranks.world), Means(METRICS, weights.device)
+        drawn = source.draw(self.count)
+        self.instances = {name: values.clone() for name, values in drawn.instances.items()}
+        self.solutions = drawn.solutions
+        features, task = self.task()
         self.density = task.density
-        like = self.targets_of(task, features, self._from_prior(task, weights.noise(self.count), 1))
+        like = self.targets_of(features, self._from_prior(task, weights.noise(self.count), 1))
         self.memory = ReplayMemory(self._capacity(), like, config.memory.reward_weighted)
 
     @property
     def work(self) -> float:
         """Return about how much a round computes, in network passes over matrix entries: a gradient counts two."""
         targets = self.config.targets
-        passes = self.sampling.steps + targets.refine_rounds * targets.refine_steps
+        passes = self.sampling.steps + targets.refine_rounds * REFINE_STEPS
         generated = self.count * targets.trajectories * passes if self.config.makes_targets else 0
         cloned = 3 * self.batch * (self.config.cloning.steps_first + self.config.cloning.steps_last) / 2
         return (generated + cloned) * self.rows * self.width
@@ -84,8 +88,8 @@ class Steps(SizeSteps):
 
     def tensors(self) -> list[Tensor]:
         """Return every tensor that the steps change."""
-        unsaved = [] if self.config.memory.saved else list(self.memory.tensors().values())
-        return [*super().tensors(), *unsaved]
+        solutions = [] if self.solutions is None else [self.solutions]
+        return [*self.instances.values(), *solutions, *self.memory.tensors().values(), *self.metrics.tensors()]
 
     def recordable(self) -> list[Step]:
         """Return the steps that the run takes and that need nothing of the host, in their order."""
@@ -98,6 +102,14 @@ class Steps(SizeSteps):
         }
         return [step for step, taken in wanted.items() if taken]
 
+    def draw(self) -> None:
+        """Replace the instances by new ones."""
+        drawn = self.source.draw(self.count)
+        for name, values in drawn.instances.items():
+            self.instances[name].copy_(values)
+        if self.solutions is not None and drawn.solutions is not None:
+            self.solutions.copy_(drawn.solutions)
+
     @torch.no_grad()
     def make_targets(self) -> None:
         """Store a target for every instance: the best of its trajectories, refined; or the solution it came with."""
@@ -105,8 +117,8 @@ class Steps(SizeSteps):
             self._make_targets()
 
     def _make_targets(self) -> None:
-        config, features = self.config.targets, self.features()
-        task = self.task(features)
+        config = self.config.targets
+        features, task = self.task()
         if self.solutions is not None and not self.config.cloning.drafts:
             self._store(task, features, self.solutions, task.cost(self.solutions))
             return
@@ -123,7 +135,7 @@ class Steps(SizeSteps):
             for _ in range(config.refine_rounds):
                 choice, cost = refine(
                     predict, task, self.diffusion, noise.spawn(config.trajectories), again, choice, cost,
-                    level=config.refine_level, steps=config.refine_steps,
+                    level=config.refine_level, steps=REFINE_STEPS,
                 )  # fmt: skip
         self._store(task, features, choice, cost[:, None], drafts.one_each(noise))
         self.metrics.add("cost", generated.cost.float().mean())
@@ -139,8 +151,7 @@ class Steps(SizeSteps):
         run_to_the_end = last_decision if config.objective == "last" else all_decisions
         noise = self.weights.noise(self.count)
         with torch.no_grad():
-            features = self.features()
-            task = self.task(features)
+            features, task = self.task()
             predict = self.predict(features, Noise(noise.keys))
             sampled = run_to_the_end(predict, task, self.diffusion, noise.spawn(trajectories), sampling)
             groups = trajectories if config.objective == "last" and config.per_trajectory else 1
@@ -193,7 +204,7 @@ class Steps(SizeSteps):
         model.network.eval()
 
     def clone_loss(self, items: Targets, noise: Noise) -> Tensor:
-        """Return L_CLN of a batch of targets (equation 15, with the decoder's loss beside it), a scalar."""
+        """Return L_CLN of a batch of targets (equation 15), a scalar."""
         config = self.config.cloning
         features = items.features
         x0 = features.marked(items.choice)
@@ -205,17 +216,12 @@ class Steps(SizeSteps):
         log_odds = self.predict(features, noise)(xt, t)
         loss = config.prd * prediction_loss(log_odds, x0)
         if config.vb:
-            # a noised draft is no X_t of this X_0, so its posterior says nothing
+            # drafts are no samples of q(x_t | x_0), so L_VB says nothing about them
             bound = variational_bound(self.diffusion, log_odds, x0, xt, t, self.density)
             loss = loss + config.vb * torch.where(from_draft, 0.0, bound)
         if config.cst:
             loss = loss + config.cst * constraint_loss(self.problem.violation, log_odds, noise, features.candidates)
-        loss = loss / (self.rows * self.width)
-        if config.decoder:
-            first = noise.integers(self.rows)
-            own = decoder_loss(self.problem.rule, log_odds, items.choice, first, items.mask, features.candidates)
-            loss = loss + config.decoder * own / self.rows
-        return loss.mean()
+        return (loss / (self.rows * self.width)).mean()
 
     @contextmanager
     def generating(self) -> Iterator[None]:
@@ -224,20 +230,16 @@ class Steps(SizeSteps):
         Without CLONING nothing but generating could gather them.
         """
         network = self.weights.model.network
-        network.train(self.config.improvement.own_statistics or not self.config.clones)
+        network.train(not self.config.clones)
         try:
             yield
         finally:
             network.train()
 
-    def task(self, features: Features | None = None) -> Task:
-        """Return the instances at hand, with the pairs that they permit and those that their features are of."""
-        candidates = None if features is None else features.candidates
-        return Task(self.problem, self.instances, candidates=candidates, masked=self.source.forbids)
-
-    def features(self) -> Features:
-        """Return what the network sees of the instances at hand."""
-        return self.weights.model.features(self.instances)
+    def task(self) -> tuple[Features, Task]:
+        """Return what the network sees of the instances at hand, and what generating their solutions needs."""
+        features = self.weights.model.features(self.instances)
+        return features, Task(self.problem, self.instances, candidates=features.candidates, masked=self.source.forbids)
 
     def predict(self, features: Features, noise: Noise) -> Predict:
         """Encode instances, with identifiers from the noise; return the log-odds of X_0 as a function of (x, t)."""
@@ -252,18 +254,17 @@ class Steps(SizeSteps):
 
     def targets_of(
         self,
-        task: Task,
         features: Features,
         choice: Tensor,
         reward: Tensor | None = None,
         drafts: tuple[Tensor, Tensor] | None = None,
     ) -> Targets:
-        """Return targets for solutions (B · K, rows) of the instances of a task; without a draft each is its own."""
-        samples = len(choice) // task.batch
+        """Return targets for solutions (B · K, rows) of B instances; without a draft each is its own."""
+        samples = len(choice) // len(features.relations)
         ones = torch.ones(len(choice), dtype=torch.long, device=choice.device)
         draft, time = (choice, ones) if drafts is None else drafts
         reward = ones.float() if reward is None else reward
-        return Targets(features.repeat(samples), choice, reward, draft, time, task.mask(samples))
+        return Targets(features.repeat(samples), choice, reward, draft, time)
 
     def _store(
         self, task: Task, features: Features, choice: Tensor, cost: Tensor, drafts: tuple[Tensor, Tensor] | None = None
@@ -276,13 +277,13 @@ class Steps(SizeSteps):
         self.metrics.add("target", cost.amin(1).mean())
         reward = -cost
         if config.reward_weighted or config.mixture < 1:
-            scale = reward_scale(task, self.weights.noise(self.count), config.scale_samples)
+            scale = reward_scale(task, self.weights.noise(self.count))
             reward = scale.rewards(cost)
             if extra := config.prior_share(cost.shape[1]):
                 random = self._from_prior(task, self.weights.noise(self.count), extra)
                 random_reward = scale.rewards(task.cost(random).float()).flatten()
-                self.memory.store(self.targets_of(task, features, random, random_reward))
-        self.memory.store(self.targets_of(task, features, choice, reward.flatten(), drafts))
+                self.memory.store(self.targets_of(features, random, random_reward))
+        self.memory.store(self.targets_of(features, choice, reward.flatten(), drafts))
         if config.reward_weighted:
             self.metrics.add("effective", self.memory.effective_share())
 

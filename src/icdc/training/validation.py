@@ -1,13 +1,13 @@
 """Validation inside a run: instances of every family and size, and how far the model's answers are from references.
 
 References are made once, by classical search, and kept in a file. Those of the presets come with the package, so that
-nobody searches for minutes on a machine that is to train.
+no run on a GPU begins with minutes of search.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,10 @@ MOST_GAP = 100.0
 """Where gaps end, in percent: a forbidden pair that costs a million would drown all others in a mean."""
 FEWEST = 2
 """Instances of each family and size, however large they are."""
+SAMPLES, STEPS = 4, 10
+"""Trajectories of each instance, and network passes of a trajectory; no search."""
+OWN = "own"
+"""What the problem's own draw is called where no families are named."""
 
 Gaps = dict[str, dict[str, float]]
 """Mean gap in percent of every family of every size: gaps["100x20"]["job-correlated"]."""
@@ -50,33 +54,27 @@ class Group(NamedTuple):
     reference: NDArray[np.float64]
 
 
-@dataclass
 class References:
     """Costs of good solutions of validation instances, by problem, family, size and number of instances.
 
-    path : where new ones are kept; None keeps them in memory only.
-    given : a file that is only read, by default the one that comes with the package.
+    path : where new ones are kept; None keeps them in memory only. Those of the presets come with the package.
     """
 
-    path: Path | None = None
-    given: Path = SHIPPED
-
-    def __post_init__(self) -> None:
-        if not self.given.is_file():
-            raise InputError(f"there are no references in '{self.given}'")
-        self.new = _read(self.path) if self.path is not None and self.path.is_file() else {}
-        self.known = _read(self.given) | self.new
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.new = _read(path) if path is not None and path.is_file() else {}
+        self.shipped = _read(SHIPPED)
 
     def costs(self, problem: Problem, family: str, size: Size, arrays: Arrays) -> NDArray[np.float64]:
-        """Return the costs of a group, made by search where nobody knows them yet."""
+        """Return the costs of a group, made by search where there are none yet."""
         count = len(next(iter(arrays.values())))
         key = f"{problem_path(problem)}/{family}/{size_name(size)}/{count}"
-        if key not in self.known:
-            found = make_solver(SEARCH).solve(problem, arrays, samples=1, seed=0)
-            self.known[key] = self.new[key] = [float(cost) for cost in found.cost]
+        if key not in self.new and key not in self.shipped:
+            solved = make_solver(SEARCH).solve(problem, arrays, samples=1, seed=0)
+            self.new[key] = [float(cost) for cost in solved.cost]
             if self.path is not None:
                 write_atomically(self.path, json.dumps(self.new, indent=0, sort_keys=True) + "\n", make_folder=True)
-        return np.array(self.known[key])
+        return np.array(self.new[key] if key in self.new else self.shipped[key])
 
 
 class Validation:
@@ -87,8 +85,7 @@ class Validation:
     problem : what is learned.
     sizes, families : of the instances; without families, the problem's own draw.
     instances : of each family and size, fewer of large ones.
-    samples : trajectories of each.
-    sampling : how they run.
+    targets : how targets are made; answers are decoded in the same order.
     references : what answers are compared with.
     device : where the network runs.
     """
@@ -98,17 +95,16 @@ class Validation:
         problem: Problem,
         sizes: Sequence[Size],
         families: Sequence[str],
-        *,
         instances: int,
-        samples: int,
-        sampling: SamplingOptions,
+        *,
+        targets: SamplingOptions,
         references: References,
         device: str,
     ) -> None:
         self.problem, self.sizes = problem, list(dict.fromkeys(map(tuple, sizes)))
         self.families = list(dict.fromkeys(families)) or [OWN]
-        self.instances, self.samples, self.sampling, self.device = instances, samples, sampling, device
-        self.references = references
+        self.instances, self.device, self.references = instances, device, references
+        self.sampling = SamplingOptions(steps=STEPS, order=targets.order, temperature=1.0, decodes=4)
         self._groups: dict[Size, list[Group]] = {}
 
     def groups(self, size: Size) -> list[Group]:
@@ -119,7 +115,7 @@ class Validation:
 
     def gaps(self, model: Model, sizes: Sequence[Size] | None = None) -> Gaps:
         """Return how far the answers of a model are from the references, in percent, of some sizes or of all."""
-        found: Gaps = {}
+        gaps: Gaps = {}
         for size in self.sizes if sizes is None else sizes:
             groups = self.groups(size)
             together = {name: np.concatenate([group.arrays[name] for group in groups]) for name in groups[0].arrays}
@@ -127,13 +123,13 @@ class Validation:
             if model.candidates_of(size) and sampling.order == "rule":  # following a tour looks at all columns
                 sampling = replace(sampling, order=CANDIDATES_ORDER)
             solver = DiffusionSolver(model, sampling=sampling, device=self.device)
-            cost = solver.solve(self.problem, together, samples=self.samples, seed=1).cost
-            found[size_name(size)], first = {}, 0
+            cost = solver.solve(self.problem, together, samples=SAMPLES, seed=1).cost
+            gaps[size_name(size)], first = {}, 0
             for group in groups:
                 own = cost[first : first + len(group.reference)]
-                found[size_name(size)][group.family] = round(float(gaps_in_percent(own, group.reference).mean()), 4)
+                gaps[size_name(size)][group.family] = round(float(gaps_in_percent(own, group.reference).mean()), 4)
                 first += len(group.reference)
-        return found
+        return gaps
 
     def _drawn(self, family: str, size: Size) -> Group:
         rows, columns = self.problem.shape(size)
@@ -144,12 +140,8 @@ class Validation:
         return Group(family, size, arrays, self.references.costs(self.problem, family, size, arrays))
 
 
-OWN = "own"
-"""What the problem's own draw is called where no families are named."""
-
-
 def gaps_in_percent(cost: NDArray[Any], reference: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the gap of every instance; beyond `MOST_GAP` an answer is of no use, and how far beyond says nothing."""
+    """Return the gap of every instance, `MOST_GAP` at most."""
     gaps: NDArray[np.float64] = np.minimum(100 * (np.asarray(cost, np.float64) / reference - 1), MOST_GAP)
     return gaps
 
@@ -167,10 +159,10 @@ def mean_gap(gaps: Mapping[str, Mapping[str, float]]) -> float:
 
 def _read(path: Path) -> dict[str, list[float]]:
     try:
-        known: Any = json.loads(path.read_text(encoding="utf-8"))
+        costs: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} has no references that can be read ({error})") from None
-    entries = known.items() if isinstance(known, dict) else [("", None)]
-    if not all(isinstance(costs, list) and all(type(cost) in (int, float) for cost in costs) for _, costs in entries):
+    lists = costs.values() if isinstance(costs, dict) else [None]
+    if not all(isinstance(one, list) and all(type(cost) in (int, float) for cost in one) for one in lists):
         raise InputError(f"{path} must be a table of names, each with a list of costs")
-    return dict(known)
+    return dict(costs)

@@ -19,11 +19,11 @@ from icdc.baselines.matnet.reinforce import kept_numbers
 from icdc.errors import InputError, UsageError
 from icdc.machine import available_memory
 from icdc.networks import NetworkConfig
-from icdc.training import fitting, presets
-from icdc.training.api import load_config, make_trainer, settings_for
+from icdc.training import batches, presets
+from icdc.training.api import CPU_SETTINGS, load_config, make_trainer, settings_for, settings_for_cpu
+from icdc.training.batches import batch_sizes, kept_bytes, memory_needed
 from icdc.training.checkpoint import STATE, load_state
 from icdc.training.config import TrainingConfig
-from icdc.training.fitting import CPU_SETTINGS, batches, fit_to_cpu, kept_bytes, memory_needed
 
 TINY: dict[str, Any] = {
     "sizes": [[5]],
@@ -88,10 +88,8 @@ def test_what_matnet_keeps_is_known_before(preset: str, size: list[int]) -> None
 @pytest.mark.parametrize("name", sorted(presets()))
 def test_every_preset_fits_a_small_machine(name: str) -> None:
     """No preset takes more than 4 GiB on a CPU, and every change is named."""
-    config, words = fit_to_cpu(load_config(name))
-    again, nothing = fit_to_cpu(config)
-    assert again == config
-    assert nothing is None
+    config, words = settings_for(name, device="cpu")
+    assert settings_for_cpu(config) == {}
     assert words is None or words.startswith("on this CPU: ")
     assert config.problem == load_config(name).problem
     assert config.time_limit == load_config(name).time_limit
@@ -133,14 +131,14 @@ def test_python_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_run_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_config("atsp-20", {"sizes": [[2000]]})
     assert isinstance(config, TrainingConfig)
-    monkeypatch.setattr(fitting, "available_memory", lambda: 10 * 2**30)
+    monkeypatch.setattr(batches, "available_memory", lambda: 10 * 2**30)
     with pytest.raises(UsageError, match=r"needs about [\d.]+ GiB of memory, and 10.0 GiB are free: choose a smaller"):
         make_trainer(config, device="cpu").run()
     with pytest.raises(UsageError, match="batch or rollouts"):
         make_trainer(load_config("matnet-atsp-20", {"batch": 10**6}), device="cpu").run()
     assert memory_needed(config, package.get_problem("atsp")) > 2**40
-    monkeypatch.setattr(fitting, "available_memory", lambda: None)
-    fitting.check_memory(2**60, "nothing")  # a system that does not say
+    monkeypatch.setattr(batches, "available_memory", lambda: None)
+    batches.check_memory(2**60, "nothing")  # a system that does not say
 
 
 def test_the_plan_knows_where_memory_goes() -> None:
@@ -162,18 +160,18 @@ def test_batches_fit_the_memory_that_a_run_may_take() -> None:
     config = load_config("atsp-families", {"most_memory": 4.0})
     assert isinstance(config, TrainingConfig)
     for cities, seen in ((20, 20), (100, 100), (1000, 16)):
-        instances, batch = batches(config, cities, cities)
+        instances, batch = batch_sizes(config, cities, cities)
         each = kept_bytes(config.model.network, cities, cities)
         assert 1 <= batch <= 512
         assert batch == 1 or 1.5 * batch * each <= 4 * 2**30 < 1.5 * (batch + 1) * each or batch == 512
         assert instances * cities * seen <= config.most_cells
     tiny = load_config(config, {"most_memory": 1e-6})
     assert isinstance(tiny, TrainingConfig)
-    assert batches(tiny, 100, 100) == (1, 1)
+    assert batch_sizes(tiny, 100, 100) == (1, 1)
     free = load_config(config, {"most_memory": 0.0})
     assert isinstance(free, TrainingConfig)
-    assert batches(free, 20, 20) == (512, 512)
-    assert batches(free, 1000, 1000) == (20, 20)
+    assert batch_sizes(free, 20, 20) == (512, 512)
+    assert batch_sizes(free, 1000, 1000) == (20, 20)
 
 
 def test_available_memory(tmp_path: Path) -> None:
