@@ -42,10 +42,10 @@ def plot_gantt(
     chosen = np.asarray(machine_of, dtype=np.int64)
     job_names, machine_names = shown(jobs, times.shape[0]), shown(machines, times.shape[1])
     ax = axes_or_new(ax, 10.0, 1.2 + 0.55 * times.shape[1])
-    taken = times[np.arange(len(chosen)), chosen]
-    lost = taken - times.min(1)
+    own = times[np.arange(len(chosen)), chosen]
+    lost = own - times.min(1)
     waits = np.zeros(times.shape[1]) if busy is None else np.asarray(busy, dtype=np.float64)
-    loads = np.bincount(chosen, weights=taken, minlength=times.shape[1]) + waits
+    loads = np.bincount(chosen, weights=own, minlength=times.shape[1]) + waits
     makespan = float(loads.max())
     longest = makespan if makespan > 0 else 1.0
     ax.set_xlim(0, longest * 1.12)
@@ -56,11 +56,11 @@ def plot_gantt(
         if begin > 0:
             _hatched(ax, 0.0, machine, begin, "busy")
         # jobs on their fastest machine first, so that bars of one shade lie together
-        mine = sorted(np.flatnonzero(chosen == machine), key=lambda j: (lost[j], -taken[j]))
+        mine = sorted(np.flatnonzero(chosen == machine), key=lambda j: (lost[j], -own[j]))
         for job in mine:
             share = lost[job] / worst if worst > 0 else 0.0
-            _bar(ax, begin, machine, taken[job], share, job_names[job])
-            begin += taken[job]
+            _bar(ax, begin, machine, own[job], share, job_names[job])
+            begin += own[job]
         ax.text(
             loads[machine] + 0.008 * longest,
             machine,

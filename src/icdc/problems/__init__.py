@@ -46,14 +46,14 @@ def import_class(path: str, base: type[T], what: str) -> type[T]:
     """Return the class that `module:Class` names, a subclass of `base`; `what` is the word for it in messages."""
     module_name, _, class_name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
+        value = getattr(importlib.import_module(module_name), class_name)
     except ImportError as error:
         raise UsageError(f"cannot import the {what} '{path}': {error}") from error
     except AttributeError:
         raise UsageError(f"the module '{module_name}' has no class '{class_name}'") from None
-    if not (isinstance(found, type) and issubclass(found, base)):
+    if not (isinstance(value, type) and issubclass(value, base)):
         raise UsageError(f"'{path}' is not a subclass of icdc.{base.__name__}")
-    return found
+    return value
 
 
 def get_problem(name: str) -> Problem:

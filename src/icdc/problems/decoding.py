@@ -67,10 +67,10 @@ def decode(
     if candidates is not None:
         scores = kernels.noisy_scores(log_odds, drawn, decodes)
         if order == "loads":
-            return rule.by_loads(candidates.scores(scores), _known(times), mask, None)
+            return rule.by_loads(candidates.scores(scores), _required(times), mask, None)
         return rule.decode_candidates(scores, candidates, first, mask, order == "confidence")
     if order == "loads":
-        return rule.by_loads(log_odds, _known(times), mask, drawn, decodes)
+        return rule.by_loads(log_odds, _required(times), mask, drawn, decodes)
     return rule.decode(log_odds, first, mask, drawn, order == "confidence", decodes)
 
 
@@ -96,7 +96,7 @@ def log_probability(
     allowed = rule.allowed_along(choice, log_odds.shape[2], first, mask)
     scores = log_odds.float()
     if order == "loads":
-        scores = scores - rule.load_prices(_known(times), choice)
+        scores = scores - rule.load_prices(_required(times), choice)
     log_p = scores.masked_fill(~allowed, kernels.NEVER).log_softmax(-1)
     return log_p.gather(2, choice[:, :, None]).squeeze(2).sum(1)
 
@@ -114,7 +114,7 @@ def candidates_log_probability(
     return (log_p * candidates.mark(choice)).sum((1, 2))
 
 
-def _known(times: Tensor | None) -> Tensor:
+def _required(times: Tensor | None) -> Tensor:
     if times is None:
         raise UsageError('the order "loads" needs to know what each row adds to the load of a column')
     return times
@@ -167,9 +167,9 @@ def decode_around(
     """
     batch, rows = scores.shape[:2]
     scores = (scores / unit.clamp_min(torch.finfo(unit.dtype).tiny)).clamp_min(_FAR).float()
-    made = [decode(rule, scores, order=order, times=times)[:, None]] if count else []
+    choices = [decode(rule, scores, order=order, times=times)[:, None]] if count else []
     if count > 1:
         noise = fixed_noise(batch, count - 1, scores.device)
         noisy = decode(rule, scores, order=order, temperature=temperature, noise=noise, decodes=count - 1, times=times)
-        made.append(noisy.view(batch, count - 1, rows))
-    return torch.cat(made, 1) if made else torch.zeros(batch, 0, rows, dtype=torch.long, device=scores.device)
+        choices.append(noisy.view(batch, count - 1, rows))
+    return torch.cat(choices, 1) if choices else torch.zeros(batch, 0, rows, dtype=torch.long, device=scores.device)

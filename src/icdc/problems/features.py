@@ -70,14 +70,14 @@ class Candidates:
     def scores(self, values: Tensor) -> Tensor:
         """Return scores (N, rows, columns) of all pairs: values (N, rows, k), and below them all, by excess, the rest.
 
-        Whoever decides by them takes candidates as long as it may, and then what gives away least.
+        Decoding by them takes candidates while it can, and then what gives away least.
         """
-        return kernels.spread_scores(values, self.index, self.known_excess())
+        return kernels.spread_scores(values, self.index, self.all_excess())
 
-    def known_excess(self) -> Tensor:
+    def all_excess(self) -> Tensor:
         """Return the excess of all pairs, (batch, rows, columns)."""
         if self.excess is None:
-            raise ValueError("these candidates are not for decoding: nobody knows what other pairs give away")
+            raise ValueError("these candidates are not for decoding: the excess of other pairs is not there")
         return self.excess
 
     def _index(self, count: int) -> Tensor:
@@ -139,7 +139,7 @@ def best_candidates(excess: Tensor, count: int) -> Candidates:
     rows, columns = excess.shape[1:]
     if count * rows < columns:
         raise ValueError(f"{rows} rows with {count} candidates each cannot have {columns} columns")
-    # rows that tie for a column stand in line by turns, so that not one of them has to take all such columns
+    # ties for a column are broken round-robin, so that not one row has to take all such columns
     row, column = (torch.arange(size, device=excess.device) for size in (rows, columns))
     behind = ((row[:, None] - column) % rows).expand_as(excess)
     ties = excess == excess.amin(1, keepdim=True)
@@ -150,7 +150,7 @@ def best_candidates(excess: Tensor, count: int) -> Candidates:
 
 
 def _with_all_columns(index: Tensor, columns: int) -> Tensor:
-    """Return candidates (batch, rows, k), best first, after columns that are nobody's took places that can be spared.
+    """Return candidates (batch, rows, k), best first, where columns without a row have taken places that can be spared.
 
     A place can be spared where its column is another row's candidate in a better place, or a row's before it.
     """
@@ -158,15 +158,15 @@ def _with_all_columns(index: Tensor, columns: int) -> Tensor:
     # places from the best to the worst: first those that rows like best, row by row
     places = index.transpose(1, 2).flatten(1)
     number = torch.arange(count * rows, device=index.device).expand_as(places)
-    nobody = torch.full((batch, columns), count * rows, device=index.device)
-    first = nobody.scatter_reduce(1, places, number, "amin")
+    none = torch.full((batch, columns), count * rows, device=index.device)
+    first = none.scatter_reduce(1, places, number, "amin")
     missing = first == count * rows
     spare = first.gather(1, places) != number
     # the columns that are missing, in their order, take the places to spare from the worst to the better ones
     turn = spare.flip(1).cumsum(1).flip(1) - 1
     in_line = missing.byte().sort(dim=1, descending=True, stable=True).indices
-    taken = spare & (turn < missing.sum(1, keepdim=True))
-    new = torch.where(taken, in_line.gather(1, turn.clamp(0, columns - 1)), places)
+    replaced = spare & (turn < missing.sum(1, keepdim=True))
+    new = torch.where(replaced, in_line.gather(1, turn.clamp(0, columns - 1)), places)
     return new.view(batch, count, rows).transpose(1, 2)
 
 

@@ -63,11 +63,11 @@ def batch_with_stand_ins(problem: Problem, arrays: Arrays, forbidden: NDArray[np
 
     Instances that forbid nothing keep their numbers.
     """
-    made = []
+    filled = []
     for number, mask in enumerate(forbidden):
         one = {name: array[number] for name, array in arrays.items()}
-        made.append(with_stand_ins(problem, one, mask) if mask.any() else one)
-    return {name: np.stack([one[name] for one in made]) for name in arrays}
+        filled.append(with_stand_ins(problem, one, mask) if mask.any() else one)
+    return {name: np.stack([one[name] for one in filled]) for name in arrays}
 
 
 def uses_forbidden(forbidden: NDArray[np.bool_], choice: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -148,7 +148,7 @@ def _text(instance: Instance, item: int) -> str:
     return instance.row_text(item).replace(instance.problem.row_words[0], _words(instance)[0], 1)
 
 
-def why_nothing_was_found(instance: Instance) -> str:
+def why_infeasible(instance: Instance) -> str:
     """Say why no permitted solution of an instance was found: because there is none, where that can be shown."""
     if (reason := why_impossible(instance)) is not None:
         return reason

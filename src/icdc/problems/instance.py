@@ -73,26 +73,26 @@ class Conditions:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is asked as it stands in an answer's JSON, without what is not."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if self.fixed:
-            found["fixed"] = [list(pair) for pair in self.fixed]
+            values["fixed"] = [list(pair) for pair in self.fixed]
         if self.open:
-            found["open"] = True
+            values["open"] = True
         for name in ("first", "last", "stay"):
             if getattr(self, name) is not None:
-                found[name] = getattr(self, name)
+                values[name] = getattr(self, name)
         if self.busy is not None:
-            found["busy"] = list(self.busy)
+            values["busy"] = list(self.busy)
         if self.before is not None:
-            found["before"] = list(self.before)
-        return found
+            values["before"] = list(self.before)
+        return values
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `as_dict` writes."""
-        lists = {name: tuple(found[name]) for name in ("busy", "before") if name in found}
-        pairs = tuple((int(row), int(column)) for row, column in found.get("fixed", ()))
-        return cls(**{**found, **lists, "fixed": pairs})
+        lists = {name: tuple(values[name]) for name in ("busy", "before") if name in values}
+        pairs = tuple((int(row), int(column)) for row, column in values.get("fixed", ()))
+        return cls(**{**values, **lists, "fixed": pairs})
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +162,11 @@ class Instance:
 
         The last city of an open path is its own successor in a choice.
         """
-        asked = self.conditions
-        if asked is None or not self.problem.solution_is_tour or choice.min() < 0:  # without any solution
+        conditions = self.conditions
+        if conditions is None or not self.problem.solution_is_tour or choice.min() < 0:  # without any solution
             return self.problem.solution(choice)
-        first = asked.first
-        if asked.open:
+        first = conditions.first
+        if conditions.open:
             last = int(np.flatnonzero(choice == np.arange(len(choice)))[0])
             first = int(np.setdiff1d(np.arange(len(choice)), np.delete(choice, last))[0])
             choice = choice.copy()
@@ -174,8 +174,8 @@ class Instance:
         order = self.problem.solution(choice)
         if len(order) < len(choice):  # a sequence, which begins where it begins
             return order
-        if first is None and asked.last is not None:
-            first = order[(order.index(asked.last) + 1) % len(order)]
+        if first is None and conditions.last is not None:
+            first = order[(order.index(conditions.last) + 1) % len(order)]
         begin = 0 if first is None else order.index(first)
         return order[begin:] + order[:begin]
 

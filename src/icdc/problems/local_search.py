@@ -26,7 +26,7 @@ Judge = Callable[[Problem, Instances, Tensor], Tensor]
 MOST_ENTRIES = 2**21
 """Entries of changed solutions that are judged together: 16 MiB of columns, whatever the problem's size."""
 EFFORT = 2**28
-"""Entries of changed solutions that are looked at for one solution where nobody says how often to change it."""
+"""Entries of changed solutions that are looked at for one solution where no number of rounds is given."""
 LONGEST_SEGMENT = 10
 """Cities of the longest segment that is moved; below thirty cities these are all segments there are."""
 
@@ -115,23 +115,23 @@ def descend(problem: Problem, instances: Instances, choice: Tensor, rounds: int)
     columns = problem.shape(problem.size(instances))[1]
     # every solution with an instance of its own: those still under way need not be equally many for each
     instances = {name: tensor.repeat_interleave(samples, 0) for name, tensor in instances.items()}
-    found = choice.flatten(0, 1)
-    cost = judged(problem, instances, found[:, None]).squeeze(1)
+    best = choice.flatten(0, 1)
+    cost = judged(problem, instances, best[:, None]).squeeze(1)
     kinds = _kinds(problem)
     going = torch.ones_like(cost, dtype=torch.bool)
     for _ in range(rounds):
         waiting = going
         for kind in kinds:
-            found, cost, better = _attempt(problem, instances, found, cost, waiting, columns, kind)
+            best, cost, better = _attempt(problem, instances, best, cost, waiting, columns, kind)
             waiting = waiting & ~better
         going = going & ~waiting
         if _readable(choice) and not bool(going.any()):
             break
-    return found.view(batch, samples, rows)
+    return best.view(batch, samples, rows)
 
 
 def affordable_rounds(problem: Problem, rows: int, columns: int) -> int:
-    """Return how many rounds are worth their time where nobody names a number: as many as there are rows, at most."""
+    """Return how many rounds are worth their time by default: as many as there are rows, at most."""
     entries = rows * sum(kind.count(rows, columns) for kind in _kinds(problem))
     return min(rows, EFFORT // max(1, entries))
 
@@ -183,8 +183,8 @@ def _best_change(
     best, cost = _cheapest(problem, instances, choice, columns, kind, _cost)
     again = (~problem.feasible(instances, best[:, None])).nonzero()[:, 0]
     if len(again):
-        found, found_cost = _cheapest(problem, _some(instances, again), choice[again], columns, kind, judged)
-        best, cost = best.index_copy(0, again, found), cost.index_copy(0, again, found_cost)
+        other, other_cost = _cheapest(problem, _some(instances, again), choice[again], columns, kind, judged)
+        best, cost = best.index_copy(0, again, other), cost.index_copy(0, again, other_cost)
     return best, cost
 
 
@@ -238,9 +238,9 @@ def _blocks(choice: Tensor, columns: int, kind: Changes) -> Iterator[Tensor]:
     total = kind.count(rows, columns)
     for begin in range(0, total, together):
         number = torch.arange(begin, min(begin + together, total), device=choice.device)
-        changing, taken = kind.of(choice, columns, number)
+        changing, columns_after = kind.of(choice, columns, number)
         unchanged = choice[:, None].expand(-1, len(number), -1)
-        yield unchanged.scatter(2, changing.expand(count, -1, -1), taken.expand(count, -1, -1))
+        yield unchanged.scatter(2, changing.expand(count, -1, -1), columns_after.expand(count, -1, -1))
 
 
 def _readable(tensor: Tensor) -> bool:

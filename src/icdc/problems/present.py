@@ -112,12 +112,12 @@ def schedule_lines(instance: Instance, choice: NDArray[np.int64]) -> list[str]:
     width = max(map(len, machines))
     load_width = max(len(number(load)) for load in loads)
     lines = []
-    for name, load, taken, mine in zip(machines, loads, busy, jobs, strict=True):
+    for name, load, wait, mine in zip(machines, loads, busy, jobs, strict=True):
         full = round(_BAR * load / longest) if longest else 0
-        light = round(_BAR * taken / longest) if longest else 0
+        light = round(_BAR * wait / longest) if longest else 0
         bar = "░" * light + "█" * (full - light)
         prefix = f"  {instance.problem.column_words[0]} {name:<{width}}  {number(load):>{load_width}}  {bar:<{_BAR}}  "
-        words = [f"(busy until {number(taken)})"] if taken else []
+        words = [f"(busy until {number(wait)})"] if wait else []
         lines += wrapped(prefix, " ".join([*words, *(instance.row_labels(mine.tolist()) or ["–"])]))
     return lines
 
@@ -135,15 +135,15 @@ def draw_schedule(instance: Instance, choice: NDArray[np.int64], bound: float | 
 
 def _busy(instance: Instance) -> tuple[int | float, ...]:
     """Return until when each machine is busy with something else."""
-    asked = None if instance.conditions is None else instance.conditions.busy
-    return (0,) * instance.arrays["durations"].shape[1] if asked is None else asked
+    busy = None if instance.conditions is None else instance.conditions.busy
+    return (0,) * instance.arrays["durations"].shape[1] if busy is None else busy
 
 
 def tour_lines(instance: Instance, choice: NDArray[np.int64]) -> list[str]:
     """Return the tour in visiting order, back to where it begins unless it is open."""
     tour = instance.solution(choice)
-    back = [] if _is_open(instance) else [tour[0]]
-    return wrapped("  ", " → ".join(instance.row_labels([*tour, *back])))
+    end = [] if _is_open(instance) else [tour[0]]
+    return wrapped("  ", " → ".join(instance.row_labels([*tour, *end])))
 
 
 def draw_tour(instance: Instance, choice: NDArray[np.int64]) -> Figure:
@@ -169,7 +169,7 @@ def sequence_lines(instance: Instance, order: list[int], words: list[str]) -> li
     """Return a line for each job of a sequence: its name, and the words that say when it is done."""
     names = instance.row_labels(order)
     width = max(map(len, names))
-    lines = [f"  {name:<{width}}  {said}" for name, said in zip(names, words, strict=True)]
+    lines = [f"  {name:<{width}}  {text}" for name, text in zip(names, words, strict=True)]
     if len(lines) > _FEW:
         lines = [*lines[: _FEW // 2], f"  … {len(lines) - _FEW} more …", *lines[-_FEW // 2 :]]
     return lines

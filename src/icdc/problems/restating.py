@@ -117,11 +117,11 @@ def _restated_schedule(
     for job, machine in conditions.fixed:
         forbidden[job] = np.arange(machines) != machine
     if conditions.busy is not None:
-        taken = np.array(conditions.busy_machines, dtype=np.int64)
-        times = np.array([conditions.busy[machine] for machine in taken])[:, None]
-        costs = np.vstack([costs, np.broadcast_to(times, (len(taken), machines))]) if len(taken) else costs
-        forbidden = np.vstack([forbidden, np.arange(machines) != taken[:, None]])
-        rows = [*rows, *(f"(busy {columns[machine]})" for machine in taken)]
+        busy = np.array(conditions.busy_machines, dtype=np.int64)
+        times = np.array([conditions.busy[machine] for machine in busy])[:, None]
+        costs = np.vstack([costs, np.broadcast_to(times, (len(busy), machines))]) if len(busy) else costs
+        forbidden = np.vstack([forbidden, np.arange(machines) != busy[:, None]])
+        rows = [*rows, *(f"(busy {columns[machine]})" for machine in busy)]
     return _plain(instance, Pmsp(), costs, forbidden, rows, columns)
 
 

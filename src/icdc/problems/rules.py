@@ -39,7 +39,7 @@ class Rule(ABC):
     the instance itself permits), `first` (N,) the row that decides first where the rule leaves that open. Where a rule
     leaves no permitted pair to choose, it may allow others: they are taken last.
 
-    decodes : solutions to decode from one matrix where nobody says how many; more where they cost little.
+    decodes : solutions to decode from one matrix by default; more where they cost little.
     """
 
     decodes: ClassVar[int] = 8
@@ -176,8 +176,8 @@ class OneColumnPerRow(Rule):
         return state["mask"] & state["open"][:, :, None]
 
     def choose(self, state: State, row: Tensor, column: Tensor) -> State:
-        taken = torch.zeros_like(state["open"]).scatter(1, row[:, None], True)
-        return {"turn": state["turn"] + 1, "open": state["open"] & ~taken, "mask": state["mask"]}
+        decided = torch.zeros_like(state["open"]).scatter(1, row[:, None], True)
+        return {"turn": state["turn"] + 1, "open": state["open"] & ~decided, "mask": state["mask"]}
 
     def follow(self, scores: Tensor, first: Tensor, mask: Tensor | None = None) -> Tensor:
         return kernels.pick_columns(scores if mask is None else scores.masked_fill(~mask, kernels.NEVER))
@@ -281,7 +281,7 @@ class HamiltonianCycle(Rule):
     ) -> Tensor:
         if mask is not None and len(mask) > len(candidates.index):
             candidates = candidates.repeat(len(mask) // len(candidates.index))
-        index, excess = candidates.index, candidates.known_excess()
+        index, excess = candidates.index, candidates.all_excess()
         if mask is not None:
             # a forbidden candidate becomes a step from a city to itself, which no tour takes; it is left for the last
             permitted = kernels.spread_over(mask, len(index))
@@ -297,8 +297,8 @@ class HamiltonianCycle(Rule):
         # a row may enter every city visited after it; the last row must return to the first
         later = turn[:, None, :] > turn[:, :, None]
         last = turn == columns - 1
-        home = torch.zeros_like(turn, dtype=torch.bool).scatter(1, first[:, None], True)
-        pairs = later | (last[:, :, None] & home[:, None, :])
+        closing = torch.zeros_like(turn, dtype=torch.bool).scatter(1, first[:, None], True)
+        pairs = later | (last[:, :, None] & closing[:, None, :])
         if mask is None:
             return pairs
         permitted = pairs & kernels.spread_over(mask, len(pairs))

@@ -158,10 +158,10 @@ class FlowShop(Sequencing):
         durations = exact_numbers(arrays["durations"])
         count, jobs, machines = durations.shape
         ended = durations.cumsum(2)
-        begun = ended - durations
+        before = ended - durations  # what each job needs before a machine
         costs = np.zeros((count, jobs + 1, jobs + 1), dtype=durations.dtype)
         for machine in range(machines):
-            later = ended[:, :, None, machine] - begun[:, None, :, machine]
+            later = ended[:, :, None, machine] - before[:, None, :, machine]
             np.maximum(costs[:, :jobs, :jobs], later, out=costs[:, :jobs, :jobs])
         costs[:, :jobs, jobs] = ended[:, :, -1]
         costs[:, np.arange(jobs + 1), np.arange(jobs + 1)] = 0
@@ -310,7 +310,7 @@ class Setups(Sequencing):
     def timetable(self, instance: Instance, choice: NDArray[np.int64]) -> dict[str, list[Any]]:
         """Return of each job of the sequence its setup, when it begins after that, and when it is done."""
         setups, durations, initial = (exact_numbers(instance.arrays[name]) for name in self.arrays)
-        found: dict[str, list[Any]] = {"setup": [], "start": [], "end": []}
+        table: dict[str, list[Any]] = {"setup": [], "start": [], "end": []}
         now: int | float = 0
         before = None
         for job in self.solution(choice):
@@ -318,9 +318,9 @@ class Setups(Sequencing):
             begin = now + setup
             now = begin + durations[job].item()
             before = job
-            for name, value in zip(found, (setup, begin, now), strict=True):
-                found[name].append(value)
-        return found
+            for name, value in zip(table, (setup, begin, now), strict=True):
+                table[name].append(value)
+        return table
 
     def describe_size(self, size: Size) -> str:
         return f"{counted(size[0], self.row_words)} on one machine"
@@ -343,12 +343,12 @@ class Setups(Sequencing):
 
     def bars(self, instance: Instance, choice: NDArray[np.int64]) -> list[Bar]:
         table, order = self.timetable(instance, choice), self.solution(choice)
-        found: list[Bar] = []
+        bars: list[Bar] = []
         for name, setup, start, end in zip(
             instance.row_labels(order), table["setup"], table["start"], table["end"], strict=True
         ):
-            found += [(0, start - setup, start, "", False), (0, start, end, name, True)]
-        return found
+            bars += [(0, start - setup, start, "", False), (0, start, end, name, True)]
+        return bars
 
 
 def _extra(matrix: NDArray[Any], axis: int, names: tuple[tuple[str, ...] | None, tuple[str, ...] | None]) -> int | None:

@@ -19,7 +19,7 @@ class Task:
     only_feasible : give solutions that fail the problem's own test an infinite cost, so that they never win.
         Rules make none, except where a mask leaves them no way out.
     candidates : the columns of each row that the network looks at, where it does not look at all of them.
-    masked : whether instances may have forbidden pairs; None has them looked at, once, on the host.
+    masked : whether instances may have forbidden pairs; None: detect from the instances (one host sync).
 
     width : entries of a row of the matrices that the process works on: all columns, or the candidates.
     density : q̄, the share of ones in these matrices.
@@ -57,22 +57,22 @@ class Task:
 
     def improve(self, choice: Tensor, cost: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
         """Improve solutions (B · K, rows) with costs (B · K,), instance-major; return them with their costs."""
-        found = self.problem.improve(self.instances, choice.view(self.batch, -1, self.rows), rounds).flatten(0, 1)
-        return self._no_worse(choice, cost, found)
+        improved = self.problem.improve(self.instances, choice.view(self.batch, -1, self.rows), rounds).flatten(0, 1)
+        return self._no_worse(choice, cost, improved)
 
     def merge(self, choice: Tensor, cost: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """Let solutions (B · K, rows) with costs (B · K,) take over parts of others (B · K, count, rows)."""
         mine = choice.view(self.batch, -1, self.rows)
-        found = self.problem.merge(self.instances, mine, others.view(*mine.shape[:2], -1, self.rows))
-        return self._no_worse(choice, cost, found.flatten(0, 1))
+        merged = self.problem.merge(self.instances, mine, others.view(*mine.shape[:2], -1, self.rows))
+        return self._no_worse(choice, cost, merged.flatten(0, 1))
 
-    def _no_worse(self, choice: Tensor, cost: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what was found for every solution, and its cost; or what there was before, where that is better."""
-        found_cost = self.cost(found).flatten()
+    def _no_worse(self, choice: Tensor, cost: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return every solution as it was changed, and its cost; or as it was before, where that is better."""
+        changed_cost = self.cost(changed).flatten()
         # a search adds up changes in an order of its own, and rounding may make a gain of nothing; equal costs may hide
         # progress, such as one fullest machine less
-        worse = found_cost > cost
-        return torch.where(worse[:, None], choice, found), torch.where(worse, cost, found_cost)
+        worse = changed_cost > cost
+        return torch.where(worse[:, None], choice, changed), torch.where(worse, cost, changed_cost)
 
     def starts(self, count: int) -> tuple[Tensor, Tensor]:
         """Return `count` solutions of every instance to begin with, (B · count, rows), and their costs."""

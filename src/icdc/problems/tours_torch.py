@@ -167,10 +167,10 @@ def flow_shop_travel(problem: Problem, instances: Instances) -> Tensor:
     """Return `cost_matrix` of tensors, on their device."""
     durations = instances["durations"]
     ended = durations.cumsum(2)
-    begun = ended - durations
-    later = ended[:, :, None, 0] - begun[:, None, :, 0]
+    before = ended - durations
+    later = ended[:, :, None, 0] - before[:, None, :, 0]
     for machine in range(1, durations.shape[2]):
-        later = torch.maximum(later, ended[:, :, None, machine] - begun[:, None, :, machine])
+        later = torch.maximum(later, ended[:, :, None, machine] - before[:, None, :, machine])
     return with_idle(later, torch.zeros_like(ended[:, :, -1]), ended[:, :, -1])
 
 

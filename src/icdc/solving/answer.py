@@ -16,7 +16,7 @@ from .. import __version__
 from ..errors import visible
 from ..problems.base import Problem
 from ..problems.conditions import changes, cost, in_words
-from ..problems.forbidden import why_nothing_was_found
+from ..problems.forbidden import why_infeasible
 from ..problems.instance import Instance
 from ..problems.present import counted, number, wrapped
 from .verify import Verdict
@@ -106,7 +106,7 @@ class Answer:
             return None
         if self.cause is not None or self.instance.forbidden is None:
             return self.cause
-        return why_nothing_was_found(self.instance)
+        return why_infeasible(self.instance)
 
     @property
     def solution(self) -> list[int]:
