@@ -19,7 +19,7 @@ from icdc.diffusion.sampler import SamplingOptions, generate
 from icdc.errors import InputError, UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays, FeatureSizes, Instances, Problem, Size
 from icdc.problems.decoding import Starts

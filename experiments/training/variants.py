@@ -3,7 +3,7 @@
 `cause` looks for what keeps the paper's own recipe from learning, one switch at a time; `readings` tries where the
 paper leaves a choice; `ours` takes one part of our recipe away at a time; `presets` trains the paper's presets, their
 repaired forms and the diffusion baselines; `features` compares what the network sees of instances of many families:
-relations by dual prices without one channel at a time, and relations in units of the mean; `learning` is for curves of
+relations by dual prices, and relations in units of the mean; `learning` is for curves of
 the two kinds of relations, and of networks that look at all columns or at each row's best ones.
 """
 
@@ -97,8 +97,6 @@ READINGS: dict[str, tuple[str, Settings]] = {
 
 REMOVED: dict[str, tuple[str, Settings]] = {
     "whole": ("nothing", {}),
-    "encoder-only": ("relations in the encoder only", {NETWORK + "relations_in_denoiser": False}),
-    "no-products": ("no X_t · relations", {NETWORK + "products_in_denoiser": False}),
     "raw": ("raw relations only", {NETWORK + "rich_relations": False}),
     "paper-network": (
         "the paper's layers, 3 and 3, with all relations",
@@ -122,32 +120,18 @@ REMOVED: dict[str, tuple[str, Settings]] = {
 
 FAMILIES = {"atsp-20": ("atsp-families", [[20]]), "pmsp-20x4": ("pmsp-families", [[20, 4]])}
 """The preset that learns many families, and the size that features are compared at, of each test set."""
-CHANNELS = {
-    "atsp-20": (
-        "excess", "log-excess", "excess of the step back", "log-excess of the step back", "Sinkhorn, warm",
-        "Sinkhorn, cold", "rank in its row", "rank in its column",
-    ),
-    "pmsp-20x4": (
-        "log-time", "time", "share of the bound", "excess", "log-excess", "softmax of excess, warm",
-        "softmax of excess, cold", "log-price of the machine",
-    ),
-}  # fmt: skip
-"""What the priced channels are, in the order of `schedule_channels` and `tour_channels`."""
 FROM_NOTHING: Settings = {"init": "", "validation.every": 0.0, "mixture.most": 1.0}
 """Random weights, whatever the preset begins with; shares of families as they are; no validation of the run's own."""
 
 
 def features() -> Iterator[Variant]:
-    """Yield what priced relations are worth, whole and without each channel, and relations in units of the mean."""
+    """Yield relations measured against dual prices, and relations in units of the mean."""
     for data, (preset, sizes) in FAMILIES.items():
         base: dict[str, Any] = {**FROM_NOTHING, "sizes": sizes, NETWORK + "candidates": 0}
         switches: dict[str, tuple[str, Settings]] = {
             "priced": ("all channels by prices", base),
             "mean": ("units of the mean instead of prices", {**base, NETWORK + "priced": False}),
         }
-        for channel, words in enumerate(CHANNELS[data]):
-            hidden = {**base, NETWORK + "hidden_relations": [channel]}
-            switches[f"without-{channel}"] = (f"without the {words}", hidden)
         yield from _of(data, preset, switches)
 
 

@@ -14,7 +14,7 @@ from icdc.baselines.matnet import MatNet, MatNetNetworkConfig, MatNetSolver
 from icdc.cli import run
 from icdc.errors import InfeasibleError
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Instance, Pmsp, Problem
 from icdc.problems.forbidden import with_stand_ins
 from icdc.solving import DiffusionSolver

@@ -11,7 +11,7 @@ from icdc.baselines.matnet import MatNet, MatNetSolver, load_matnet
 from icdc.errors import InputError, UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig, load
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays
 from icdc.problems.pmsp import Pmsp

@@ -14,7 +14,7 @@ from icdc.diffusion.sampler import Predict, ReverseStep, Samples, SamplingOption
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Instances, Problem
 from icdc.problems.pmsp import Pmsp

@@ -10,7 +10,7 @@ from experiments.tables.rows import Measured, Row
 from icdc.evaluation.evaluate import Summary
 from icdc.evaluation.published import symmetric_gap
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 
 TINY = NetworkConfig(width=16, heads=2, edge_width=4, encoder_layers=1, denoiser_layers=1, identifiers=2)

@@ -8,10 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from icdc import kernels
-from icdc.networks.denoiser import EdgeDenoiser
-from icdc.networks.edge import EdgeLayer
-from icdc.networks.encoder import Encoding
-from icdc.networks.network import NetworkConfig
+from icdc.networks import Encoding, NetworkConfig
+from icdc.networks.edge import EdgeDenoiser, EdgeLayer
 from tests.kernels.support import DEVICE, NEEDS_KERNELS, ON_GPU, relative_error, shaken
 
 pytestmark = NEEDS_KERNELS
@@ -92,11 +90,10 @@ def test_layer_with_gradients(sizes: tuple[int, int, int]) -> None:
     assert max(errors.values()) < TOLERANCE, errors
 
 
-@pytest.mark.parametrize("related", [True, False])
 @pytest.mark.parametrize("sizes", [(2, 20, 20), (3, 9, 4)])
-def test_denoiser_of_several_samples(sizes: tuple[int, int, int], related: bool) -> None:
+def test_denoiser_of_several_samples(sizes: tuple[int, int, int]) -> None:
     batch, rows, columns = sizes
-    denoiser = shaken(EdgeDenoiser(NetworkConfig(denoiser_layers=2, relations_in_denoiser=related), 5))
+    denoiser = shaken(EdgeDenoiser(NetworkConfig(denoiser_layers=2), 5))
     first, second, edges, _ = inputs(*sizes)
     encoding = Encoding(first, second, torch.randn(batch, rows, columns, 5, device=DEVICE), edges)
     x = (torch.rand(3 * batch, rows, columns, device=DEVICE) < 0.2).float()

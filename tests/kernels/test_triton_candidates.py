@@ -9,10 +9,8 @@ from torch import Tensor
 
 from icdc import kernels
 from icdc.kernels import dispatch
-from icdc.networks.denoiser import EdgeDenoiser
-from icdc.networks.edge import EdgeLayer
-from icdc.networks.encoder import Encoding
-from icdc.networks.network import NetworkConfig
+from icdc.networks import Encoding, NetworkConfig
+from icdc.networks.edge import EdgeDenoiser, EdgeLayer
 from tests.kernels.support import DEVICE, NEEDS_KERNELS, ON_GPU, allowed, relative_error, shaken
 
 pytestmark = NEEDS_KERNELS

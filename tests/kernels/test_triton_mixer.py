@@ -8,8 +8,7 @@ from torch import Tensor
 
 from icdc import kernels
 from icdc.kernels import dispatch
-from icdc.networks.denoiser import EdgeOutput
-from icdc.networks.edge import EdgeMixer
+from icdc.networks.edge import EdgeMixer, EdgeOutput
 from icdc.networks.layers import normed_mlp
 from tests.kernels.support import DEVICE, NEEDS_KERNELS, ON_GPU, allowed, relative_error
 

@@ -1,7 +1,6 @@
 """What a network with priced features says does not depend on units, nor, for tours, on what every tour pays."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor
 
 from icdc.kernels import Noise, fold, root_key
-from icdc.models.diffusion import Model, ModelConfig, load
+from icdc.models.diffusion import Model, ModelConfig
 from icdc.models.file import own_random_numbers
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
@@ -81,21 +80,3 @@ def test_tours_in_other_units_and_with_constants_of_rows_and_columns(family: str
 def test_schedules_in_other_units(family: str, layout: str) -> None:
     times = drawn("pmsp", family, 15, 9)
     assert_same("pmsp", layout, times, 60 * times, 0.3)
-
-
-def test_hidden_channels_are_not_seen(tmp_path: Path) -> None:
-    """The others and the diagonal's mark are, in their order; a model's file knows which."""
-    network = NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1, priced=True)
-    with own_random_numbers(3):
-        seeing = Model(ATSP, ModelConfig(network=network))
-        blind = Model(ATSP, ModelConfig(network=NetworkConfig(**{**vars(network), "hidden_relations": (1, 6)})))
-    features = seeing.features({"distances": drawn("atsp", "uniform", 7)})
-    noise = Noise(fold(root_key(1), torch.arange(3)))
-    relations = blind.encode(features, noise).relations
-    assert relations.shape[-1] == seeing.encode(features, noise).relations.shape[-1] - 2
-    kept = [0, 2, 3, 4, 5, 7]
-    assert torch.equal(relations[..., :6], features.relations[..., kept])
-    assert torch.equal(relations[0, :, :, 6], torch.eye(7))
-    blind.save(tmp_path / "blind.safetensors")
-    again = load(tmp_path / "blind.safetensors", "cpu")
-    assert again.config == blind.config

@@ -20,7 +20,7 @@ from icdc.models import catalogue as model_module
 from icdc.models.catalogue import available, card_of, default_for, shipped
 from icdc.models.diffusion import Model, ModelConfig, load, model_config
 from icdc.models.file import digest_of, load_weights, pick_device, write_card
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Problem
 from icdc.problems.navigation import Navigation

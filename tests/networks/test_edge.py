@@ -8,7 +8,7 @@ from torch import Tensor
 
 from icdc import kernels
 from icdc.kernels import gelu, head_scores, split_heads
-from icdc.networks.edge import EdgeLayer, EdgeMixer
+from icdc.networks.edge import EdgeInput, EdgeLayer, EdgeMixer
 
 WIDTH, HEADS, EDGE = 8, 2, 4
 
@@ -123,3 +123,37 @@ def test_shrunk_layers_start_near_the_identity() -> None:
 
     assert change(32) < change(2) < 0.2
     assert change(2) == pytest.approx(4 * change(32), rel=0.3)
+
+
+def test_edge_input_is_an_embedding_of_two_values() -> None:
+    """X_t = 0 and 1 map to b ∓ w, and the relations and X_t times the relations come beside it."""
+    layer = EdgeInput(2, 5)
+    x, relations = torch.tensor([[[0.0, 1.0]]]), torch.randn(1, 1, 2, 2)
+    found = layer(x, relations)
+    for column in range(2):
+        value = torch.tensor([2.0 * column - 1])
+        seen = torch.cat([value, relations[0, 0, column], column * relations[0, 0, column]])
+        torch.testing.assert_close(found[0, 0, column], layer.linear.weight @ seen + layer.linear.bias)
+
+
+def test_edge_input_without_products() -> None:
+    """The relations alone: what X_t adds is the same on every edge."""
+    layer = EdgeInput(2, 5, with_products=False)
+    assert layer.linear.weight.shape == (5, 3)
+    relations = torch.randn(1, 1, 2, 2)
+    zero, one = layer(torch.zeros(1, 1, 2), relations), layer(torch.ones(1, 1, 2), relations)
+    torch.testing.assert_close(one - zero, (2 * layer.linear.weight[:, 0]).expand(1, 1, 2, 5))
+    seen = torch.cat([torch.tensor([-1.0]), relations[0, 0, 1]])
+    torch.testing.assert_close(zero[0, 0, 1], layer.linear.weight @ seen + layer.linear.bias)
+
+
+@pytest.mark.parametrize("related", [True, False])
+def test_the_solutions_of_an_instance_share_its_base(related: bool) -> None:
+    """Solution p belongs to instance p // K."""
+    layer = EdgeInput(4, 7, with_relations=related)
+    x, relations, base = (torch.rand(6, 3, 5) < 0.5).float(), torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 7)
+    together = layer(x, relations, base)
+    for p in range(6):
+        instance = slice(p // 3, p // 3 + 1)
+        alone = layer(x[p : p + 1], relations[instance]) + base[instance]
+        torch.testing.assert_close(together[p : p + 1], alone)

@@ -14,7 +14,7 @@ import icdc
 from icdc.diffusion.sampler import ReverseStep
 from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.problems.tensors import to_tensors
 from icdc.solving import DiffusionSolver, Improvement, diffusion_search

@@ -9,7 +9,7 @@ import pytest
 
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.solving import Request, fitting
 from icdc.solving.diffusion_search import DiffusionSearch

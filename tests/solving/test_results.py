@@ -10,7 +10,7 @@ import torch
 import icdc
 from icdc.errors import InfeasibleError
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays, Instances, Problem
 from icdc.problems.pmsp import Pmsp

@@ -10,7 +10,7 @@ import icdc
 from icdc.errors import InputError, UsageError
 from icdc.models.card import outside
 from icdc.models.diffusion import Model, ModelConfig
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.problems.base import Arrays
 from icdc.problems.families import sample_family

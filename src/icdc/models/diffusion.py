@@ -11,8 +11,7 @@ from torch import Tensor
 from ..diffusion.process import Diffusion, DiffusionConfig
 from ..diffusion.sampler import Predict, SamplingOptions
 from ..kernels import Noise
-from ..networks import Encoding, Network, NetworkConfig
-from ..networks.precision import NarrowWeights
+from ..networks import Encoding, NarrowWeights, Network, NetworkConfig
 from ..problems import problem_path
 from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order

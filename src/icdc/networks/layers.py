@@ -1,14 +1,11 @@
 """The pieces that encoders and denoisers share."""
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from .. import kernels
-
-NormKind = Literal["layer", "batch"]
 
 
 class LayerNorm(nn.Module):
@@ -35,23 +32,8 @@ class BatchNorm(nn.Module):
         return flat.view_as(x)
 
 
-class InstanceNorm(nn.Module):
-    """Normalisation of every channel over the items of one instance, (N, items, width)."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(torch.zeros(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        wide = x.float()
-        centred = wide - wide.mean(1, keepdim=True)
-        scaled = centred * (centred.square().mean(1, keepdim=True) + 1e-5).rsqrt()
-        return (scaled * self.weight + self.bias).to(x.dtype)
-
-
-def make_norm(kind: NormKind, width: int) -> nn.Module:
-    """Return the normalisation layer of a kind."""
+def make_norm(kind: str, width: int) -> nn.Module:
+    """Return the normalisation layer of a kind, "layer" or "batch"."""
     return LayerNorm(width) if kind == "layer" else BatchNorm(width)
 
 

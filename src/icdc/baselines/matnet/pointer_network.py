@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ...errors import UsageError
 from ...kernels import NEVER, Noise, attend, head_scores, split_heads
-from ...networks.layers import FeedForward, InstanceNorm
+from ...networks.layers import FeedForward
 from ...problems.base import FeatureSizes
 from ...problems.features import Features
 from ...problems.rules import Rule
@@ -32,6 +32,21 @@ from ...problems.tensors import one_hot
 USAGE_FEATURES = 6
 NEVER_HALF = -1e4
 """Score of a column that may not be attended to, within the range of half precision."""
+
+
+class InstanceNorm(nn.Module):
+    """Normalisation of every channel over the items of one instance, (N, items, width)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        centred = wide - wide.mean(1, keepdim=True)
+        scaled = centred * (centred.square().mean(1, keepdim=True) + 1e-5).rsqrt()
+        return (scaled * self.weight + self.bias).to(x.dtype)
 
 
 @dataclass(frozen=True)

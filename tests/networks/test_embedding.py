@@ -1,101 +1,21 @@
-"""Problem encoders: the paper's block by loops over its equations, and what the first embeddings see."""
+"""First embeddings: what items see, which relations there are, and the layers that all networks share."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from icdc.errors import UsageError
-from icdc.kernels import gelu
-from icdc.networks.encoder import DualBlock, DualEncoder, EdgeEncoder, InputEmbedding, relation_channels
-from icdc.networks.layers import BatchNorm, LayerNorm
-from icdc.networks.network import NetworkConfig
+from icdc.networks import NetworkConfig
+from icdc.networks.edge import EdgeEncoder
+from icdc.networks.embedding import InputEmbedding, relation_channels
+from icdc.networks.layers import BatchNorm, LayerNorm, TimeEmbedding
+from icdc.networks.paper import DualEncoder
 from icdc.problems.base import FeatureSizes
 from icdc.problems.features import Features
 
 SMALL = {"width": 8, "heads": 2, "edge_width": 4, "mixer_width": 3, "encoder_layers": 2, "denoiser_layers": 2}
-
-
-def softmax(values: list[float]) -> list[float]:
-    top = max(values)
-    total = sum(math.exp(v - top) for v in values)
-    return [math.exp(v - top) / total for v in values]
-
-
-def dot(a: Tensor, b: Tensor) -> float:
-    return float((a * b).sum())
-
-
-def block_by_loops(block: DualBlock, own: Tensor, other: Tensor, relations: Tensor) -> Tensor:
-    """Ã + A of one instance, element by element from the equations; own (n, d), other (m, d), D (n, m, k)."""
-    rows, columns, width, heads = len(own), len(other), own.shape[1], block.heads
-    part = width // heads
-    weights: list[list[list[float]]] = [[[0.0] * columns for _ in range(rows)] for _ in range(heads)]
-    mixed_scores = torch.zeros(rows, columns, heads)
-    for h in range(heads):
-        span = slice(h * part, (h + 1) * part)
-        inter_map, intra_map = own @ block.inter.weight.T, own @ block.intra.weight.T
-        inter = [
-            softmax([dot(inter_map[i, span], own[k, span]) / math.sqrt(part) for k in range(rows)]) for i in range(rows)
-        ]  # S_inter
-        intra = [
-            [max(0.0, dot(intra_map[k, span], other[j, span]) / math.sqrt(part)) for j in range(columns)]
-            for k in range(rows)
-        ]  # S_intra
-        for i in range(rows):
-            for j in range(columns):
-                mixed_scores[i, j, h] = sum(inter[i][k] * intra[k][j] for k in range(rows))
-    logits = torch.zeros(rows, columns, heads)  # D̃ = MLP(concat(S_inter S_intra, D))
-    for i in range(rows):
-        for j in range(columns):
-            logits[i, j] = block.mix(torch.cat([mixed_scores[i, j], relations[i, j]]))
-    result = own.clone()
-    values = other @ block.value.weight.T
-    for h in range(heads):
-        for i in range(rows):
-            weights[h][i] = softmax(logits[i, :, h].tolist())
-            for j in range(columns):
-                span = slice(h * part, (h + 1) * part)
-                result[i, span] += weights[h][i][j] * values[j, span]
-    return result
-
-
-@pytest.mark.parametrize("heads", [1, 2])
-@pytest.mark.parametrize("norm", ["layer", "batch"])
-def test_the_papers_block_equals_its_equations(heads: int, norm: str) -> None:
-    """S_inter, S_intra, D̃, Ã, Â and A' against plain loops, for one and several heads and relations."""
-    block = DualBlock(NetworkConfig(**{**SMALL, "heads": heads}, norm=norm), channels=2)
-    own, other, relations = torch.randn(3, 4, 8), torch.randn(3, 5, 8), torch.randn(3, 4, 5, 2)
-    if norm == "batch":
-        for layer in (block.norm_1, block.norm_2):
-            layer.norm.running_mean.normal_()
-            layer.norm.running_var.uniform_(0.5, 2)
-    block.eval()
-    with torch.no_grad():
-        found = block(own, other, relations)
-        for b in range(3):
-            summed = block_by_loops(block, own[b], other[b], relations[b])
-            hat = block.norm_1(summed[None])[0]
-            feed = gelu(hat @ block.feed.up.weight.T + block.feed.up.bias)
-            expected = block.norm_2((hat + feed @ block.feed.down.weight.T + block.feed.down.bias)[None])[0]
-            torch.testing.assert_close(found[b], expected, atol=1e-5, rtol=1e-4)
-
-
-def test_both_sides_of_a_dual_layer_see_the_other_as_it_was() -> None:
-    """B' comes from A and not from A': the update is in parallel, with D transposed for the columns."""
-    encoder = DualEncoder(NetworkConfig(**SMALL, encoder="dual", summaries=False), FeatureSizes(1, 1)).eval()
-    features, identifiers = Features(torch.randn(2, 3, 4, 1)), torch.randn(2, 7, 16)
-    with torch.no_grad():
-        relations = encoder.embed.relations(features)
-        rows, columns = encoder.embed(features, relations, identifiers)
-        for a, b in zip(encoder.row_blocks, encoder.column_blocks, strict=True):
-            rows, columns = a(rows, columns, relations), b(columns, rows, relations.transpose(1, 2))
-        encoding = encoder(features, identifiers)
-    torch.testing.assert_close(encoding.rows, rows)
-    torch.testing.assert_close(encoding.columns, columns)
-    assert encoding.edges is None
 
 
 def test_layer_norm_is_layer_norm() -> None:
@@ -200,8 +120,7 @@ def test_which_relations_a_network_sees() -> None:
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (4, 1), (2, 2)])
 def test_smallest_instances_encode(kind: type, shape: tuple[int, int]) -> None:
     """One job, one machine, two cities: finite encodings of the right shape, with finite gradients."""
-    config = NetworkConfig(**SMALL)
-    encoder = kind(config, FeatureSizes(1, 1))
+    encoder = kind(NetworkConfig(**SMALL), FeatureSizes(1, 1))
     features = Features(torch.zeros(2, *shape, 1))
     encoding = encoder(features, torch.randn(2, sum(shape), 16))
     assert encoding.rows.shape == (2, shape[0], 8)
@@ -241,26 +160,15 @@ def test_repeating_an_encoding_is_instance_major() -> None:
     assert encoding.repeat(1) is encoding
 
 
-@pytest.mark.parametrize(
-    ("hidden", "words"),
-    [
-        ([1, 1], "different numbers"),
-        ([-1], "different numbers"),
-        (3, "different numbers"),
-        (["1"], "different numbers"),
-        ([True], "different numbers"),
-    ],
-)
-def test_hidden_channels_are_numbers_of_channels(hidden: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        NetworkConfig(hidden_relations=hidden)
+def test_time_embedding_is_sinusoidal() -> None:
+    """sin and cos of t at frequencies from 1 down towards 1/10⁴, by the formula."""
+    embed = TimeEmbedding(6)
+    found = embed(torch.tensor([0, 7]))
+    for t, row in zip((0, 7), found.tolist(), strict=True):
+        angles = [t * 10000 ** (-k / 3) for k in range(3)]
+        assert row == pytest.approx([math.sin(a) for a in angles] + [math.cos(a) for a in angles], abs=1e-5)
 
 
-def test_some_channels_must_be_seen() -> None:
-    sizes = FeatureSizes(relations=2, raw_relations=1)
-    assert relation_channels(NetworkConfig(hidden_relations=[1]), sizes) == 1  # type: ignore[arg-type]
-    for hidden in ((2,), (0, 1)):
-        with pytest.raises(UsageError, match="must leave some of the channels 0 to 1"):
-            relation_channels(NetworkConfig(hidden_relations=hidden), sizes)
-    with pytest.raises(UsageError, match="need rich_relations"):
-        NetworkConfig(hidden_relations=(0,), rich_relations=False)
+def test_time_embedding_tells_every_step_apart() -> None:
+    """No two of a thousand steps look alike."""
+    assert torch.pdist(TimeEmbedding(16)(torch.arange(1000)).double()).min() > 1e-3
