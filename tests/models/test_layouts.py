@@ -122,11 +122,10 @@ def test_the_size_decides_between_the_layouts() -> None:
     ("change", "words"),
     [
         ({"candidates": 1}, "at least 2"),
-        ({"candidates": -4}, "at least 2"),
-        ({"candidates": 4, "dense_up_to": -1}, "must not be negative"),
+        ({"candidates": -4}, "at least 0"),
+        ({"candidates": 4, "dense_up_to": -1}, "must be at least 0"),
         ({"candidates": 4, "priced": False}, "priced = true"),
-        ({"candidates": 4, "denoiser": "gated"}, 'denoiser = "edge"'),
-        ({"candidates": 4, "encoder": "dual"}, 'encoder = "edge"'),
+        ({"candidates": 4, "encoder": "dual", "denoiser": "gated"}, 'denoiser = "edge"'),
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, int], words: str) -> None:

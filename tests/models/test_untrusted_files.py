@@ -48,7 +48,7 @@ def setting(table: str, name: str, value: Any) -> Change:
         ("network", "width", 10**18, "do not fit the network"),
         ("network", "identifiers", 10**9, "do not fit the network"),
         ("network", "denoiser_layers", 10**6, "do not fit the network"),
-        ("network", "encoder_layers", -1, "do not fit the network"),
+        ("network", "encoder_layers", -1, "'network.encoder_layers' must be at least 0"),
         ("network", "denoiser_layers", 2, "do not fit the network"),
         ("network", "heads", 0, "does not fit this version"),
         ("network", "width", "16", "'network.width' must be a whole number, got '16'"),
@@ -58,7 +58,7 @@ def setting(table: str, name: str, value: Any) -> Change:
         ("network", "colour", "red", "unknown setting 'network.colour'"),
         ("diffusion", "steps", 10**9, "at most 100000"),
         ("diffusion", "steps", [20], "'diffusion.steps' must be a whole number"),
-        ("diffusion", "schedule", None, "'diffusion.schedule' must be one of cosine, linear"),
+        ("diffusion", "schedule", "linear", "the setting 'diffusion.schedule' is gone"),
     ],
 )
 def test_what_a_file_claims_is_checked_first(

@@ -94,13 +94,12 @@ def improve_tours(distances: Tensor, successor: Tensor, rounds: int, allowed: Te
     distances : (batch, n, n). Whole distances are added up as int64, reals as float64.
     successor : (batch, samples, n) int64, the city after every city; tours through all of them.
     rounds : changes to a tour; 0 makes none.
-    allowed : (batch, n, n) bool, True where a step is permitted. No forbidden step is taken up; those of the tours
-        given may stay.
+    allowed : (batch, n, n) bool, True where a step is permitted. No forbidden step is taken up; those that tours
+        have already may stay.
 
     Returns
     -------
-    Tensor (batch, samples, n) int64, tours no longer than before. Plain operations make the best change of all each
-    time, compiled code and kernels the best that begins at a city, from city to city: their tours differ.
+    Tensor (batch, samples, n) int64, tours no longer than before.
     """
     size = successor.shape[2]
     if rounds < 1 or size < 3 or not successor.numel() or successor.is_meta:
