@@ -1,4 +1,4 @@
-"""The one table of options: what can be said about solving and about reading, on every surface, is declared here once.
+"""The one table of options: every option of solving and of reading is declared here once, for all surfaces.
 
 The parameters of the command line, the checks of keyword arguments in Python, the fields of a request over HTTP with
 their descriptions, and what sentences call an option are made from `OPTIONS`. To add an option, add an `Option` and use
@@ -24,7 +24,7 @@ from .errors import Surface, UsageError, reference, visible
 LARGEST_SEED = 2**63 - 1
 """Seeds fill a signed word: what random generators, files and other programs all take."""
 MOST_SAMPLES = 10**7
-"""Samples of an instance that may be asked for without a time limit; with one, any number is as many as fit."""
+"""Most samples of an instance without a time limit; with one, as many are made as fit."""
 SHELL, PYTHON, HTTP = Surface
 EVERYWHERE = frozenset(Surface)
 
@@ -57,8 +57,8 @@ class Option:
     Parameters
     ----------
     name : in Python and over HTTP; on the command line with dashes, unless `flag` is another word.
-    kind : the type of its values in Python and over HTTP; `bool` without a default can be said or denied. Types that
-        are neither numbers, texts nor truth values are checked where they are used.
+    kind : the type of its values in Python and over HTTP; `bool` without a default can be true, false or left out.
+        Types that are neither numbers, texts nor truth values are checked where they are used.
     help : one sentence for `--help` and for the document of the service.
     shell_help : the sentence for `--help` where it is another, such as for an option that is a file there.
     least, most, above : the range of a number; `above` is not in it.
@@ -95,7 +95,7 @@ class Option:
 
     @property
     def two_way(self) -> bool:
-        """Whether it can be denied as well as said: `--labels/--no-labels`."""
+        """Whether it has a negative form, too: `--labels/--no-labels`."""
         return self.kind is bool and self.default is None
 
     def check(self, value: Any) -> Any:
@@ -292,7 +292,7 @@ def check(name: str, value: Any) -> Any:
 def check_all(values: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, Any]:
     """Return values of options by name, each checked, and all checked against what each needs.
 
-    also : options that are given elsewhere, so that others may need them.
+    also : options with a value elsewhere, which others may need.
     """
     checked = {name: check(name, value) for name, value in values.items()}
     check_needs(checked, also)
@@ -301,10 +301,10 @@ def check_all(values: Mapping[str, Any], also: Iterable[str] = ()) -> dict[str, 
 
 def check_needs(values: Mapping[str, Any], also: Iterable[str] = ()) -> None:
     """Refuse options without another one that they need; see `check_all`."""
-    there = {*also, *(name for name, value in values.items() if value is not None)}
+    present = {*also, *(name for name, value in values.items() if value is not None)}
     for name, value in values.items():
         for need in OPTIONS[name].needs if value is not None else ():
-            if need.option in there or (need.above is not None and not value > need.above):
+            if need.option in present or (need.above is not None and not value > need.above):
                 continue
             which = mention(name) if need.above is None else f"{value} {name}"
             verb = "needs" if need.above is None else "need"
@@ -313,10 +313,10 @@ def check_needs(values: Mapping[str, Any], also: Iterable[str] = ()) -> None:
 
 def reject_unknown(names: Iterable[str], surface: Surface) -> None:
     """Refuse names that are no options of a surface."""
-    known = [one.name for one in options_of(surface)]
+    options = [one.name for one in options_of(surface)]
     for name in names:
-        if name not in known:
-            raise UsageError(f"unknown option {_shown(name)}; choose from {', '.join(known)}")
+        if name not in options:
+            raise UsageError(f"unknown option {_shown(name)}; choose from {', '.join(options)}")
 
 
 def http_fields(surface: Surface = HTTP) -> dict[str, tuple[Any, dict[str, Any]]]:
@@ -389,7 +389,7 @@ def check_range(
 
 
 def read_text(text: str, kind: Any, name: str) -> Any:
-    """Return the value of a type that a text says."""
+    """Return the value of a type that is written as a text."""
     kinds = _members(kind)
     if text.lower() == "none" and type(None) in kinds:
         return None
@@ -406,7 +406,7 @@ def read_text(text: str, kind: Any, name: str) -> Any:
 
 
 def _from_json(text: str, name: str) -> Any:
-    """Return what a text says in JSON; the brackets around a list may be left out."""
+    """Return the value of a text in JSON; the brackets around a list may be left out."""
     for attempt in (text, f"[{text}]"):
         try:
             return json.loads(attempt)

@@ -31,7 +31,7 @@ from .schema import ACCEPTED, JOB, PROBLEM, SOLVED, request_document
 from .security import Gate, Intake, response_of
 from .store import JobStore
 
-GONE = 499
+CLIENT_CLOSED_REQUEST = 499
 """The status of a request whose client went away."""
 HEARTBEAT = 10.0
 """Seconds of silence after which a comment is sent, so that connections stay open and dead ones are noticed."""
@@ -99,8 +99,8 @@ def _add_errors(app: FastAPI) -> None:
         return response_of(Refusal(status, "there is nothing at this address" if status == 404 else str(error.detail)))
 
     @app.exception_handler(ClientDisconnect)
-    async def gone(_: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=GONE)
+    async def disconnected(_: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     @app.exception_handler(Exception)
     async def internal(_: Request, error: Exception) -> Response:
@@ -126,7 +126,7 @@ def _add_solving(app: FastAPI, settings: Settings) -> None:
         async with intake.receive(request) as source:
             job = await jobs.submit(source, kept=False)
         if not await _ended_in_time(job, request, jobs):
-            return Response(status_code=GONE)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         return _answered(job) if job.ended else _accepted(job)
 
     @app.post("/v1/jobs", status_code=202, responses={202: ACCEPTED}, openapi_extra=body, summary="Begin a job")
@@ -146,7 +146,7 @@ def _add_solving(app: FastAPI, settings: Settings) -> None:
     async def follow(id: str, request: Request) -> Any:
         """Follow a job by server-sent events: state, begun, improved (seconds, cost, bound, solution), note, step, end.
 
-        A reader that comes back says in Last-Event-ID which event it has seen last.
+        A client that connects again sends the number of the last event it has seen as Last-Event-ID.
         """
         jobs: Jobs = request.app.state.jobs
         seen = request.headers.get("last-event-id", "0")
@@ -168,7 +168,7 @@ def _add_solving(app: FastAPI, settings: Settings) -> None:
 
 
 def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-    @app.get("/v1/models", summary="The models that can be asked for")
+    @app.get("/v1/models", summary="The models that a request can name")
     async def models() -> Response:
         """Return the card of every model by name."""
         cards = {name: card_of(name) for name in available()}
@@ -181,13 +181,13 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
         The problems with their words and the conditions on their solutions; the solvers, which problems each is for,
         and whether it is installed; all options of a request, and its limits.
         """
-        words = [one.name for one in options_of(HTTP)]
-        about = {"problems": _problems(), "solvers": _solvers(), "words": words, "content": list(KINDS)}
+        options = [one.name for one in options_of(HTTP)]
+        about = {"problems": _problems(), "solvers": _solvers(), "words": options, "content": list(KINDS)}
         return JSONResponse(about | {"limits": vars(settings.limits)})
 
     @app.get("/healthz", summary="Whether the server can work")
     async def health(request: Request) -> Response:
-        """Answer 200 while a worker is there, busy or not, and 503 otherwise."""
+        """Answer 200 while a worker has started, busy or not, and 503 otherwise."""
         jobs: Jobs = request.app.state.jobs
         ready = jobs.workers.ready
         fine = ready > 0 and not jobs.stopping
@@ -211,18 +211,18 @@ def _add_about(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
 async def _ended_in_time(job: JobRecord, request: Request, jobs: Jobs) -> bool:
     """Wait for a job's end, or for as long as a request may wait; return False if its client went away."""
     ended = asyncio.ensure_future(job.wait())
-    gone = asyncio.ensure_future(_disconnected(request.receive))
+    disconnected = asyncio.ensure_future(_disconnected(request.receive))
     try:
-        await asyncio.wait({ended, gone}, timeout=jobs.limits.wait, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done() and gone.done():
+        await asyncio.wait({ended, disconnected}, timeout=jobs.limits.wait, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done() and disconnected.done():
             jobs.cancel(job)
             return False
-        if not ended.done():  # from now on it can be asked for
+        if not ended.done():  # from now on it can be looked up
             await jobs.keep(job)
         return True
     finally:
         ended.cancel()
-        gone.cancel()
+        disconnected.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -257,14 +257,13 @@ class EventStream(Response):
         self.job, self.after = job, after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = asyncio.ensure_future(_disconnected(receive))
-        following = asyncio.ensure_future(self._follow(send))
+        tasks = [asyncio.ensure_future(_disconnected(receive)), asyncio.ensure_future(self._follow(send))]
         try:
-            await asyncio.wait({gone, following}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (gone, following):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(gone, following, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow(self, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
@@ -312,7 +311,7 @@ def _problems() -> dict[str, Any]:
 def conditions_of(cls: type[Problem]) -> list[str]:
     """Return the conditions that a request may put on the solutions of a problem."""
     conditions = () if cls.structure is None else structure_of(cls.structure).conditions
-    return [word for word in conditions if not (cls.restated and word == "open")]
+    return [name for name in conditions if not (cls.restated and name == "open")]
 
 
 def _solvers() -> dict[str, Any]:

@@ -76,7 +76,7 @@ class JobRecord(Events):
 
     Parameters
     ----------
-    kept : whether it can be asked for later; one that answers a request directly cannot.
+    kept : whether it can be looked up later; one that answers a request directly cannot.
     """
 
     def __init__(self, task: PackedTask, name: str, created: float, kept: bool, source: Source) -> None:
@@ -103,7 +103,7 @@ class JobRecord(Events):
 
     @property
     def task(self) -> PackedTask:
-        """What is to be solved; not there any more after the end."""
+        """What is to be solved; it is dropped at the end."""
         assert self._task is not None
         return self._task
 
@@ -141,7 +141,7 @@ class JobRecord(Events):
         self.add(what, data)
 
     def settle(self, answer: dict[str, Any] | None, error: dict[str, Any] | None) -> str:
-        """Note how it ends, before those who follow it are told by `end`; return the state that it will have."""
+        """Note how it ends, before `end` makes it public; return the state that it will have."""
         self.answer, self.error = answer, error
         if self.began is not None:
             self.seconds = round(time.perf_counter() - self.began, 6)
@@ -150,7 +150,7 @@ class JobRecord(Events):
         return CANCELLED if self.cancelled else DONE if answer is not None else FAILED
 
     def end(self, state: str) -> None:
-        """Tell those who follow it, and let go of the matrix, which can be large."""
+        """Make the end public, and drop the matrix, which can be large."""
         self.state = state
         self._task = self.source = None
         self.add("end", self.outcome())
@@ -271,7 +271,7 @@ class Jobs:
         return job
 
     async def keep(self, job: JobRecord) -> None:
-        """Let a job that was to be answered directly be asked for later."""
+        """Let a job that was to be answered directly be looked up later."""
         if not job.ended and not job.kept:
             job.kept = True
             await self._store(job)
@@ -337,7 +337,7 @@ class Jobs:
             self.workers.stop(job)
 
     def finish(self, job: JobRecord, answer: dict[str, Any] | None, refusal: Refusal | None) -> None:
-        """End a job; those who wait for it are told once it is stored.
+        """End a job; its end becomes public once it is stored.
 
         One that a stop left without an answer is left to the next server, where there is a store.
         """

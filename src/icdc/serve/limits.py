@@ -27,7 +27,7 @@ class Limits:
     cells : entries of an instance's largest array.
     seconds : of search for one request; a search without a time limit of its own is ended here, too.
     samples : tries of one request, and its denoising steps and rounds of refinement.
-    queue : requests that may wait; those beyond are told to come back.
+    queue : requests that may wait; others are refused with the time after which to try again.
     batch : requests that are solved together, at most.
     kept : finished jobs that stay in memory.
     wait : seconds for which `POST /v1/solve` waits before it hands out the address of a job instead.

@@ -1,7 +1,7 @@
 """Several servers on the machines of a Ray cluster: replicas of Ray Serve, and one named actor that has all their jobs.
 
-Whichever replica a request reaches can tell how any job stands, follow it and cancel it. Every replica reports to the
-actor that it is alive and how its jobs stand; the jobs of one that has fallen silent go to the next that reports.
+Every replica can look up, follow and cancel every job. It reports regularly to the actor that it is alive and how its
+jobs stand; the jobs of a replica that stops reporting go to the next one that reports.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ KEPT = 10_000
 
 
 def serve_on_ray(settings: Settings, host: str, port: int, address: str, replicas: int) -> None:
-    """Serve from a Ray cluster until told to stop."""
+    """Serve from a Ray cluster until a signal stops it."""
     _start(settings, host, port, address, replicas)
     about = f"icdc serves on http://{host}:{port} with up to {replicas} replicas (Ctrl-C stops)"
     print(about, file=sys.stderr, flush=True)
@@ -228,7 +228,7 @@ class SharedStore:
         return events
 
     async def share(self, jobs: Jobs) -> None:
-        """Report to the actor, and do what it says, until cancelled."""
+        """Report to the actor, cancel and take up the jobs that it returns, and go on until cancelled."""
         while True:
             progress = {
                 name: job.outcome() | {"best": job.best}

@@ -1,7 +1,7 @@
 """From the bytes of a request to a task: one checked instance and how to solve it, or a sentence that refuses it.
 
 A request never reaches the file system and never names code: it names solvers and models that the server knows. This
-runs in a process of its own, which can be killed: what was uploaded may be made to be slow to read.
+runs in a process of its own, which can be killed: content may be made to be slow to read.
 """
 
 import json
@@ -128,10 +128,10 @@ def read_task(source: Source, settings: Settings) -> Task:
     options = {one.name: values[one.name] for one in options_of(HTTP, Group.SOLVER) if values[one.name] is not None}
     if values["model"] is not None:
         options["model"] = model_of(values["model"], settings)
-    known = options_of_solver(solver) if options else {}  # which imports the solver
+    valid = options_of_solver(solver) if options else {}  # which imports the solver
     for name in options:
-        if name not in known:
-            raise UsageError(f"solver '{solver}' has no option '{name}'; choose from {', '.join(known) or 'none'}")
+        if name not in valid:
+            raise UsageError(f"solver '{solver}' has no option '{name}'; choose from {', '.join(valid) or 'none'}")
     problem = problem_of(values["problem"])
     instance = one_instance(content, ending, values["name"], problem, limits.cells, reading_of(values))
     names, solution = [one.name for one in options_of(HTTP, Group.CONDITIONS)], values["start"]
@@ -204,8 +204,8 @@ def solver_of(spec: str, most: int, trace: bool = False) -> str:
 def model_of(name: str, settings: Settings) -> str:
     """Return the model that a request names: a shipped one, or the file of one that the server was started with."""
     if name not in settings.models and name not in available():
-        known = ", ".join([*available(), *settings.models])
-        raise UsageError(f"unknown model {name[:_LONGEST_NAME]!r}; choose one of {known}")
+        names = ", ".join([*available(), *settings.models])
+        raise UsageError(f"unknown model {name[:_LONGEST_NAME]!r}; choose one of {names}")
     return str(settings.models.get(name, name))
 
 

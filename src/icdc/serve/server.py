@@ -45,7 +45,7 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Lets jobs end as soon as it is told to stop, not only when every connection is closed."""
+    """Lets jobs end as soon as a signal comes, not only when every connection is closed."""
 
     stop_jobs: Callable[[], None]
     signalled = False
@@ -59,10 +59,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, host: str, port: int) -> None:
-    """Serve until told to stop.
-
-    What can be wrong with the device, the folder or the address is said before anything is started.
-    """
+    """Serve until a signal stops it; refuse a wrong device, folder or address before anything is started."""
     devices(settings.device, settings.workers)
     store = None if settings.data is None else Store(settings.data)
     listening = _listen(host, port)

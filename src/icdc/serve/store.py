@@ -140,7 +140,7 @@ class Store:
         return self._read("SELECT * FROM jobs WHERE outcome IS NULL ORDER BY created, rowid", ())
 
     def close(self) -> None:
-        """Write what is left, and let go of the file."""
+        """Write the remaining changes and close the file."""
         self._changes.put(None)
         self._writer.join(10)
         self._database.close()

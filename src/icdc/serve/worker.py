@@ -88,7 +88,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Message:
-    """What a worker says about its work.
+    """A message of a worker about its work.
 
     what : "ready" (no batch), "begun", "improved", "note", "step", "done" (with the result) or "failed" (a Refusal).
     place : the place in the batch of the task it is about.
@@ -181,9 +181,9 @@ class Progress(Observer):
 
 def record_of(answer: Answer) -> dict[str, Any]:
     """Return an answer as it is sent: what `--json` prints, and whether it is proven or was interrupted."""
-    words = verdict_text(answer.verdict, answer.instance, answer.choice)
-    about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": words}
-    return {**answer.as_dict(), **about}
+    in_words = verdict_text(answer.verdict, answer.instance, answer.choice)
+    about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": in_words}
+    return answer.as_dict() | about
 
 
 def solve_tasks(tasks: Sequence[Task], observer: Observer, device: Device) -> dict[int, dict[str, Any]]:

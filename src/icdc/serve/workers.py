@@ -62,14 +62,14 @@ class Worker:
         """Start the process, and a thread that listens to it."""
         self._loop = asyncio.get_running_loop()
         context = multiprocessing.get_context("spawn")  # forking a process that runs threads can deadlock
-        here, there = context.Pipe()
+        self._connection, other_end = context.Pipe()
         self.ready = False
-        self._connection: Connection = here
-        self._process = context.Process(target=run, args=(there, self.device, self.settings), daemon=True)
+        arguments = (other_end, self.device, self.settings)
+        self._process = context.Process(target=run, args=arguments, daemon=True)
         with _environment(self.device.environment):
             self._process.start()
-        there.close()
-        threading.Thread(target=self._listen, args=(here,), daemon=True).start()
+        other_end.close()
+        threading.Thread(target=self._listen, args=(self._connection,), daemon=True).start()
 
     def send(self, work: Batch | Reading | int) -> None:
         """Send it work, or the number of a batch that it is to end with the best it has."""
@@ -357,7 +357,7 @@ class Reader:
         return result
 
     def start(self) -> None:
-        """Start the process, if it is not there."""
+        """Start the process, if it has not started."""
         if self._worker is None:
             self._worker = Worker(Device("reader", warm=False), self.settings, self._receive)
             self._worker.start()
