@@ -31,7 +31,7 @@ def test_the_first_takes_those_alike_along_in_their_order() -> None:
     assert len(queue) == 0
 
 
-def test_whoever_is_alone_goes_alone() -> None:
+def test_a_job_that_is_to_be_alone_goes_alone() -> None:
     queue = Queue(room=10, batch=9)
     for one in (job("a", "1", alone=True), job("a", "2"), job("a", "3", alone=True), job("a", "4")):
         queue.add(one)
