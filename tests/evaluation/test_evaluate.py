@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from icdc.cli import run
-from icdc.errors import InputError, UsageError
-from icdc.evaluation.evaluate import OutcomeFile, Summary, evaluate, gap_interval, summarise
+from icdc.errors import IcdcError, UsageError
+from icdc.evaluation.evaluate import OutcomeFile, Summary, evaluate, gap_interval, run_of, summarise
 from icdc.evaluation.published import published
 from icdc.evaluation.report import (
     as_csv,
@@ -163,12 +163,32 @@ def test_other_runs_on_file_are_not_taken_over(dataset: Dataset, tmp_path: Path)
     assert solver.calls == 8
 
 
-def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"jsonl or a \.csv"):
-        OutcomeFile(tmp_path / "results.txt")
-    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(InputError, match="does not hold results"):
-        OutcomeFile(tmp_path / "other.jsonl")
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("r.txt", "", r"jsonl or a \.csv"),
+        ("r.jsonl", '{"a": 1}\n', "does not hold results of an evaluation: line 1"),
+        ("r.jsonl", '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n", "does not hold results"),
+        ("r.jsonl", "9" * 5000 + "\n", "does not hold results"),
+        ("r.jsonl", "NaN\n", "does not hold results"),
+        ("r.jsonl", "\xff\n", "does not hold results"),
+        ("r.csv", "dataset,solver\natsp-20,nn\n", "does not hold results"),
+    ],
+)
+def test_files_that_are_no_results_are_refused(tmp_path: Path, name: str, content: str, words: str) -> None:
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(IcdcError, match=words):
+        OutcomeFile(tmp_path / name)
+
+
+def test_no_text_in_a_csv_file_is_taken_for_a_formula(dataset: Dataset, tmp_path: Path) -> None:
+    named = replace(dataset, name="=1+1")
+    assert dataset.choice is not None
+    outcomes = evaluate(named, Scripted(dataset.choice), "@x", store=OutcomeFile(tmp_path / "r.csv"))
+    assert "'=1+1," in (tmp_path / "r.csv").read_text()
+    assert as_csv([summarise(outcomes)]).splitlines()[1].startswith("'=1+1,'@x,")
+    again = OutcomeFile(tmp_path / "r.csv").outcomes_of(run_of(named, "@x"))
+    assert [again[index] for index in sorted(again)] == outcomes
 
 
 def test_a_solver_of_another_problem_is_refused(dataset: Dataset) -> None:

@@ -11,11 +11,10 @@ which an interrupted evaluation goes on.
 import csv
 import io
 import json
-import types
 import typing
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..io.datasets import Dataset, fingerprint
 from ..io.files import LockedFile
+from ..io.solutions import guarded, unguarded
+from ..options import check_kind, read_text
 from ..problems.forbidden import uses_forbidden
 from ..solving.solver import Solver
 
@@ -61,6 +62,7 @@ class Outcome:
     device: str
 
 
+_KINDS = typing.get_type_hints(Outcome)
 RUN = ("dataset", "instances_sha256", "solver", "samples", "seed", "time_limit")
 """The entries of an outcome that say which run it belongs to."""
 
@@ -90,10 +92,10 @@ class OutcomeFile:
             self._file.append("".join(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes))
         else:
             text = io.StringIO(newline="")
-            writer = csv.DictWriter(text, [field.name for field in fields(Outcome)])
+            writer = csv.DictWriter(text, list(_KINDS))
             if not self._file.size:
                 writer.writeheader()
-            writer.writerows(asdict(outcome) for outcome in outcomes)
+            writer.writerows(csv_row(asdict(outcome)) for outcome in outcomes)
             self._file.append(text.getvalue())
         self._keep(outcomes)
 
@@ -108,30 +110,27 @@ class OutcomeFile:
 
     def _read(self) -> list[Outcome]:
         # a last line that was cut short when a run was stopped is dropped, in the file too
+        content, outcomes = self._file.read(), []
         try:
-            lines = self._file.read().decode().splitlines()
-        except UnicodeDecodeError as error:
-            raise InputError(f"'{self.path}' does not hold results of an evaluation: {error}") from None
-        try:
-            if self.path.suffix == ".jsonl":
-                return [Outcome(**json.loads(line)) for line in lines]
-            return [_from_text(row) for row in csv.DictReader(lines)]
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"'{self.path}' does not hold results of an evaluation: {error}") from error
+            lines = content.decode().splitlines()
+            rows = map(json.loads, lines) if self.path.suffix == ".jsonl" else map(_without_text, csv.DictReader(lines))
+            for row in rows:
+                outcomes.append(Outcome(**{name: check_kind(row[name], kind, name) for name, kind in _KINDS.items()}))
+        except (ValueError, TypeError, KeyError, RecursionError, UsageError):
+            sentence = f"'{self.path}' does not hold results of an evaluation: line {len(outcomes) + 1} of them is none"
+            raise InputError(sentence) from None
+        return outcomes
 
 
-def _from_text(row: dict[str, str]) -> Outcome:
-    """Read a line of a CSV file back."""
-    hints = typing.get_type_hints(Outcome)
-    return Outcome(**{name: _value(row[name], hint) for name, hint in hints.items()})
+def csv_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for a CSV file, in which no text is taken for a formula."""
+    return {name: guarded(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _value(text: str, hint: Any) -> Any:
-    if isinstance(hint, types.UnionType):
-        if text == "":
-            return None
-        hint = typing.get_args(hint)[0]
-    return text == "True" if hint is bool else hint(text)
+def _without_text(row: dict[str, str]) -> dict[str, Any]:
+    """Return a row of a CSV file with values of the types of outcomes."""
+    texts = {name: unguarded(row[name]) for name in _KINDS}
+    return {name: None if text == "" else read_text(text, _KINDS[name], name) for name, text in texts.items()}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..solving.registry import SOLVERS
-from .evaluate import Summary
+from .evaluate import Summary, csv_row
 from .published import MODEL_ALONE, published
 
 Kind = Literal["model", "search", "model + search", "classical", "own"]
@@ -70,7 +70,7 @@ def as_csv(summaries: Sequence[Summary]) -> str:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(summaries[0].as_dict()), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(summary.as_dict() for summary in summaries)
+    writer.writerows(csv_row(summary.as_dict()) for summary in summaries)
     return buffer.getvalue().rstrip("\n")
 
 

@@ -117,16 +117,16 @@ def _table(items: list[int], instance: Instance, choice: NDArray[np.int64]) -> s
     """Write a line for each entry of a solution: its position or its row, its column, and when it is done."""
     places = [str(place) for place in range(len(items))]
     if not instance.problem.solution_is_tour:
-        places = list(map(_guarded, instance.row_labels(range(len(items)))))
+        places = list(map(guarded, instance.row_labels(range(len(items)))))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     header, times = _times(instance, choice)
     writer.writerow([*instance.problem.solution_header(), *header])
-    writer.writerows(zip(places, map(_guarded, instance.item_labels(items)), *times, strict=True))
+    writer.writerows(zip(places, map(guarded, instance.item_labels(items)), *times, strict=True))
     return buffer.getvalue()
 
 
-def _guarded(cell: str) -> str:
+def guarded(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula: behind an apostrophe, which `_index` knows."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
@@ -286,7 +286,7 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
 
 def _index(names: Names | None) -> dict[str, int]:
     labels = [visible(tidy(label)) for label in names or ()]
-    return {label: i for i, label in enumerate(labels)} | {_guarded(label): i for i, label in enumerate(labels)}
+    return {label: i for i, label in enumerate(labels)} | {guarded(label): i for i, label in enumerate(labels)}
 
 
 def _numbers(cells: list[str], names: Names | None, name: str) -> list[int]:
