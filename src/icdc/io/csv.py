@@ -107,7 +107,7 @@ def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool)
 def _refuse_gaps(lines: list[_Line], name: str) -> None:
     """Refuse a table that goes on after an empty line, unless one stands after every row, or only below the header."""
     headed = bool(lines) and any(map(is_word, lines[0].cells[1:] or lines[0].cells))
-    rows = lines[2:] if headed or len(lines) < 3 or lines[2].apart else lines[1:]
+    rows = lines[2 if headed else 1 :]
     apart = [line for line in rows if line.apart]
     if apart and len(apart) < len(rows):
         raise InputError(

@@ -149,11 +149,10 @@ def _split_table(document: dict[str, Any], name: str) -> Grid:
     index = document.get("index")
     if isinstance(index, list) and index == list(range(len(index))):
         index = None  # nobody's names, only counting
-    _rows_of_lists(data, name)
+    cells = _grid(data, name).rows
     if len(columns) != len(data[0]):
         raise InputError(f"{name}: 'columns' has {len(columns)} names where row 1 of 'data' has {len(data[0])} entries")
-    rows = [[cell_of(column, f"{name}: 'columns'") for column in columns]]
-    rows += [_cells(row, number, name) for number, row in enumerate(data, 1)]
+    rows = [[cell_of(column, f"{name}: 'columns'") for column in columns], *cells]
     if isinstance(index, list):
         if len(index) != len(data):
             raise InputError(f"{name}: 'index' has {len(index)} entries for {len(data)} rows of 'data'")
@@ -262,81 +261,71 @@ def _words_for_items(given: Problem | None) -> tuple[list[str], list[str]]:
 
 def _bare(value: list[Any], name: str, options: ReadOptions, given: Problem | None) -> RawInstance:
     """Return the instance of a matrix without a name, which may have names of its items in its first row and column."""
-    named = [cell for row in value if isinstance(row, list) for cell in row if isinstance(cell, str)]
-    if any(is_word(cell.strip()) for cell in named) or options.metric is not None or options.labels:
-        _rows_of_lists(value, name)
-        rows = [_cells(row, number, name) for number, row in enumerate(value, 1)]
-        return raw_from_grid(_grid(rows, name), options, given)
+    texts = [cell.strip() for row in value if isinstance(row, list) for cell in row if isinstance(cell, str)]
+    if any(map(is_word, texts)) or options.metric is not None or options.labels:
+        return raw_from_grid(_grid(value, name), options, given)
     if not _is_matrix(value):
-        return RawInstance(name, {BARE: _matrix(value, name, options, given)[0]})
-    even = len({len(row) if isinstance(row, list) else -1 for row in value}) == 1
-    if even and all(_is_plain(cell) for row in value for cell in row):
-        array, _ = _matrix(value, name, options, given)
-        return RawInstance(name, {BARE: array})
-    _rows_of_lists(value, name)
-    grid = _grid([_cells(row, number, name) for number, row in enumerate(value, 1)], name)
-    if not all(value) or not (_are_texts(row[:1] for row in value) or _are_texts(value[:1])):
-        grid.header = grid.labels = False
-    return raw_from_grid(grid, options, given)
+        return RawInstance(name, {BARE: _vector(value, name)})
+    if texts and all(value) and (_are_texts(row[:1] for row in value) or _are_texts(value[:1])):
+        return raw_from_grid(_grid(value, name), options, given)
+    return _lists(value, name, options, given)
 
 
-def _are_texts(rows: Iterable[list[Any]]) -> bool:
+def _are_texts(rows: Iterable[Any]) -> bool:
     """Tell whether all cells are texts: beside numbers they may be names, even if they are digits."""
-    cells = [cell for row in rows for cell in row]
-    return bool(cells) and all(isinstance(cell, str) for cell in cells)
+    return all(isinstance(cell, str) for row in rows for cell in row)
+
+
+def _lists(value: list[Any], where: str, options: ReadOptions, given: Problem | None) -> RawInstance:
+    """Return the matrix of lists of numbers, exact integers; those that are no plain numbers are read as cells."""
+    grid = _grid(value, where)
+    plain = all(type(cell) is int or (type(cell) is float and math.isfinite(cell)) for row in value for cell in row)
+    if not plain or len({len(row) for row in value}) > 1:
+        grid.header = grid.labels = False
+        return raw_from_grid(grid, options, given)
+    for r, row in enumerate(value, 1):
+        for c, cell in enumerate(row, 1):
+            if too_large(cell):
+                raise InputError(f"{where}: row {r}, column {c}: the number is too large")
+    return RawInstance(where, {BARE: to_array(value)})
 
 
 def _matrix(
     value: list[Any], where: str, options: ReadOptions, given: Problem | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return an array of one or two axes from lists of numbers, exact integers, and which of them are forbidden."""
+    """Return an array of one or two axes, and which of its entries are forbidden pairs."""
     if not value:
         raise InputError(f"{where}: the matrix is empty")
     if not isinstance(value[0], list):
         return _vector(value, where), None
-    _rows_of_lists(value, where)
-    if where.endswith(f"'{FORBIDDEN}'") and all(type(c) is bool or c in (0, 1) for row in value for c in row):
-        mask = _rectangle(value, where)
-        if mask.shape[1] == 2 and not any(type(cell) is bool for row in value for cell in row):
-            raise InputError(f"{where} may be a mask or a list of pairs; write true and false for each pair")
-        return mask.astype(bool), None
-    plain = all(_is_plain(cell) for row in value for cell in row)
-    if plain and len({len(row) for row in value}) == 1:
-        for r, row in enumerate(value, 1):
-            for c, cell in enumerate(row, 1):
-                if too_large(cell):
-                    raise InputError(f"{where}: row {r}, column {c}: the number is too large")
-        return _rectangle(value, where), None
-    grid = _grid([_cells(row, number, where) for number, row in enumerate(value, 1)], where)
-    grid.header = grid.labels = False
-    raw = raw_from_grid(grid, ReadOptions(decimal=options.decimal, nan_forbidden=options.nan_forbidden), given)
+    if where.endswith(f"'{FORBIDDEN}'") and all(
+        type(cell) is bool or cell in (0, 1) for row in value if isinstance(row, list) for cell in row
+    ):
+        return _mask(value, where), None
+    raw = _lists(value, where, ReadOptions(decimal=options.decimal, nan_forbidden=options.nan_forbidden), given)
     return raw.arrays[BARE], None if raw.forbidden is None else raw.forbidden[BARE]
 
 
-def _is_plain(value: Any) -> bool:
-    """Tell whether a JSON value is a finite number."""
-    return type(value) is int or (type(value) is float and math.isfinite(value))
-
-
-def _grid(rows: list[list[str]], name: str) -> Grid:
-    return Grid(name, rows, list(range(1, len(rows) + 1)), "row", "entries")
-
-
-def _rows_of_lists(value: Any, where: str) -> None:
-    """Refuse a matrix of which a row is not a list."""
+def _mask(value: list[Any], where: str) -> NDArray[np.bool_]:
+    """Return a matrix of true and false, which may be written as 1 and 0."""
     for r, row in enumerate(value, 1):
+        if not isinstance(row, list) or len(row) != len(value[0]):
+            raise InputError(f"{where}: row {r} must be a list of {len(value[0])} entries, as row 1")
+    mask = np.array(value)
+    if mask.shape[1] == 2 and mask.dtype != bool:
+        raise InputError(f"{where} may be a mask or a list of pairs; write true and false for each pair")
+    return mask.astype(bool)
+
+
+def _grid(rows: list[Any], where: str) -> Grid:
+    """Return the cells of lists of JSON values."""
+    for r, row in enumerate(rows, 1):
         if not isinstance(row, list):
             raise InputError(f"{where}: row {r} must be a list of numbers, got {_kind(row)}")
-    if not any(value):
+    if not any(rows):
         raise InputError(f"{where}: the matrix is empty")
-
-
-def _rectangle(value: list[list[Number]], where: str) -> NDArray[Any]:
-    """Return lists of one length as an array."""
-    for r, row in enumerate(value, 1):
-        if len(row) != len(value[0]):
-            raise InputError(f"{where}: row {r} has {len(row)} entries where row 1 has {len(value[0])}")
-    return to_array(value)
+    cells = [_cells(row, number, where) for number, row in enumerate(rows, 1)]
+    return Grid(where, cells, list(range(1, len(rows) + 1)), "row", "entries")
 
 
 def _cells(row: list[Any], number: int, where: str) -> list[str]:
