@@ -15,7 +15,7 @@ J, M = ("a", "b", "c"), ("p", "q")
     ("text", "rows", "columns"),
     [
         ("3,4\n5,6\n7,8", None, None),
-        ("3, 4\n5, 6\n\n7, 8\n\n", None, None),
+        ("3, 4\n\n5, 6\n\n7, 8\n\n", None, None),
         ("3,4,\n5,6,\n7,8,\n", None, None),
         ("# minutes\n3;4\n5;6\n7;8", None, None),
         ("3\t4\r\n5\t6\r\n7\t8\r\n", None, None),
