@@ -87,8 +87,8 @@ def test_functions_run_as_written_until_the_compiler_is_done(monkeypatch: pytest
     assert seen[3:] == ["fast", "plain"]
 
 
-def test_importing_the_search_imports_neither_numba_nor_torch() -> None:
-    modules = "icdc.search.schedules, icdc.search.schedule_mip, icdc.search.schedule_bound"
-    code = f"import sys, {modules}; print({{'numba', 'torch'}} & set(sys.modules))"
+def test_importing_the_search_imports_neither_numba_nor_torch_nor_scipy() -> None:
+    modules = "icdc.search.structures, icdc.search.precompile"
+    code = f"import sys, {modules}; print({{'numba', 'torch', 'scipy.optimize'}} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

@@ -25,7 +25,9 @@ from experiments.search.runs import PinnedWorkers
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import FAMILY_SETS, Dataset, Provenance, provenance, standard_set, write_references
 from icdc.problems import get_problem
-from icdc.search.run import meets
+from icdc.search.run import Budget, meets
+from icdc.search.schedule_exact import restricted_mip
+from icdc.search.schedule_search import construct
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge
 
@@ -34,7 +36,7 @@ LAST_CALL = 2.0
 """No run begins with less time than this; one that has begun may be this much late."""
 SAVE_EVERY = 5.0
 MIP = "mip"
-"""The restricted integer program of `icdc.search.schedule_mip`, which is no solver of its own."""
+"""The restricted integer program of `icdc.search.schedule_exact`, which is no solver of its own."""
 
 
 class Attempt(NamedTuple):
@@ -183,21 +185,17 @@ def run(attempt: Attempt, problem_name: str, arrays: Any, start: Any) -> Outcome
 
 
 def _restricted(durations: Any, start: Any, seconds: float) -> Outcome:
-    from icdc.search.schedule_mip import restricted_mip
-    from icdc.search.schedules import construct
-
-    begun = time.monotonic()
-    starts = construct(durations, seconds=0.5 * seconds)
-    choice = starts.choices[0] if start is None else start
+    budget = Budget(seconds)
+    first = construct(durations, budget.share(0.5))
+    choice = first.choice if start is None else start
     for width in (3, 6, 10):
-        left = seconds - (time.monotonic() - begun)
-        if left <= 0:
+        if budget.over:
             break
-        found = restricted_mip(durations, starts.prices, choice, left, width)
+        found = restricted_mip(durations, first.prices, choice, budget, width)
         choice = choice if found.choice is None else found.choice
         if found.optimal:
             return Outcome(choice, -np.inf, True)
-    return Outcome(choice, float(starts.prices.bound), False)
+    return Outcome(choice, float(first.prices.bound), False)
 
 
 def warm_up() -> None:

@@ -19,7 +19,7 @@ from icdc.io.datasets import standard_set
 from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
 from icdc.search.run import Budget
-from icdc.search.schedule_tables import load_tables, read_schedule
+from icdc.search.schedule_exact import load_tables, read_schedule
 from icdc.solving.api import solve
 from icdc.solving.registry import make_solver
 from icdc.solving.verify import judge
@@ -190,7 +190,7 @@ def test_what_is_too_large_or_not_whole_is_refused_with_the_limit() -> None:
 
 def test_tables_hold_the_least_load_of_the_last_machine() -> None:
     times = np.array([[2, 3], [1, 5], [4, 1]])
-    tables = load_tables(times, 5)
+    tables = load_tables(times, 5, Budget())
     assert tables is not None
     assert [table.tolist() for table in tables] == [
         [0, 5, 5, 5, 5],
@@ -200,7 +200,7 @@ def test_tables_hold_the_least_load_of_the_last_machine() -> None:
     ]
     assert read_schedule(times, tables, 5) is not None
     assert np.array_equal(read_schedule(times, tables, 5), [0, 0, 1])  # type: ignore[arg-type]
-    shorter = load_tables(times, 3)
+    shorter = load_tables(times, 3, Budget())
     assert shorter is not None
     assert read_schedule(times, shorter, 3) is None
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from icdc import kernels
 from icdc.problems.bounds import assignment_bound
 from icdc.problems.tours import random_tmat
-from icdc.search.schedule_prices import price
+from icdc.search.schedule_bounds import price
 
 
 def least_makespans(times: Tensor, allowed: Tensor | None = None) -> list[float]:

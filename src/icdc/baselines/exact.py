@@ -4,7 +4,6 @@ On random asymmetric matrices the cheapest assignment costs nearly what the best
 branchings (Carpaneto, Toth) prove the optimum; on symmetric ones the bound is weak and a limit is soon met.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,10 @@ from ..errors import UsageError
 from ..problems.base import Problem
 from ..problems.bounds import assignment_bound
 from ..search.run import Budget, Incumbent
-from ..search.schedule_tables import load_tables, read_schedule
+from ..search.schedule_exact import load_tables, read_schedule
 from ..search.structures import STRUCTURES
-from ..search.tour_branching import branch, sum_error
+from ..search.tour_bounds import sum_error
+from ..search.tour_branching import branch
 from ..solving.anytime_search import AnytimeSearch
 from ..solving.solver import Abilities, Found, Request, Solver
 from .one_by_one import LARGEST_EXACT, Abandoned, OneByOne, Single, SingleAnswer, as_integers, interruptible, require
@@ -167,7 +167,7 @@ class DynamicProgram(OneByOne):
     cells: int = 2**27
 
     def answer(self, single: Single) -> SingleAnswer:
-        deadline = np.inf if single.limit is None else time.perf_counter() + single.limit
+        budget = Budget(single.limit)
         times, unit = self._in_units(single.matrix)
         jobs, machines = times.shape
         makespan = _makespan(times, single.start)
@@ -177,7 +177,7 @@ class DynamicProgram(OneByOne):
         if makespan <= least:
             return SingleAnswer(single.start, float(least * unit), True)
         self._check_size(jobs, machines, makespan)
-        tables = load_tables(times, makespan, deadline)
+        tables = load_tables(times, makespan, budget)
         if tables is None:
             return SingleAnswer(single.start, float(least * unit))
         choice = read_schedule(times, tables, makespan)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..search.schedule_prices import price
+from ..search.schedule_bounds import price
 from .forbidden import permitted_in
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -46,7 +46,9 @@ def scheduling_bound(durations: NDArray[np.generic]) -> NDArray[np.float64]:
     """
     permitted = permitted_in(durations)
     if durations[0].size > _LARGE:
-        return np.array([price(matrix, allowed).bound for matrix, allowed in zip(durations, permitted, strict=True)])
+        return np.array(
+            [price(matrix, allowed=allowed).bound for matrix, allowed in zip(durations, permitted, strict=True)]
+        )
     times = durations.astype(np.float64)
     times[~permitted] = np.inf
     prices = np.concatenate([_machine_prices(times[start : start + _BLOCK]) for start in range(0, len(times), _BLOCK)])

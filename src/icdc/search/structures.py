@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..jit import SEARCH, in_background
-from .decimal_schedules import DecimalScheduleSearch, whole_units
 from .run import Budget, Incumbent, InstanceSearch
-from .schedule_bound import knapsack_bound
-from .schedule_search import ScheduleSearch
+from .schedule_bounds import knapsack_bound
+from .schedule_search import DecimalScheduleSearch, ScheduleSearch, whole_units
 from .tour_branching import branch, is_tour
-from .tour_search import TourSearch
-from .tours import construct, improve, survey
+from .tour_search import TourSearch, construct, improve, neighbourhood
 
 Matrix = NDArray[Any]
 Choice = NDArray[np.int64]
@@ -105,13 +103,14 @@ class Tours(Structure):
     def search(
         self, matrix: Matrix, seed: int, start: Choice | None = None, incumbent: Incumbent | None = None
     ) -> InstanceSearch:
-        return TourSearch(matrix, seed, start=start, incumbent=incumbent)
+        return TourSearch(matrix, seed, start, incumbent)
 
     def repair(self, costs: Matrix, permitted: NDArray[np.bool_], choice: Choice, budget: Budget) -> Choice:
         """Descend by the costs; where forbidden steps are left, look for a tour with as few of them as can be."""
-        if budget.over or (first := construct(costs)) is None:
+        if budget.over:
             return choice
-        improved = improve(survey(first.costs, first.prices), choice, seconds=budget.seconds)
+        first = construct(costs, budget)
+        improved = improve(neighbourhood(first.costs, first.prices), choice, budget)
         if permitted[np.arange(len(costs)), improved].all():
             return improved
         return np.array(self._fewest(permitted, improved, budget).choice[0])
@@ -154,7 +153,7 @@ class Schedules(Structure):
     ) -> InstanceSearch:
         if (units := whole_units(matrix)) is not None:
             return DecimalScheduleSearch(matrix, *units, seed, start, incumbent)
-        return ScheduleSearch(matrix, seed, start=start, incumbent=incumbent)
+        return ScheduleSearch(matrix, seed, start, incumbent)
 
     def repair(self, costs: Matrix, permitted: NDArray[np.bool_], choice: Choice, budget: Budget) -> Choice:
         """Move jobs from forbidden machines to the permitted ones that are done first with them."""
@@ -173,7 +172,7 @@ class Schedules(Structure):
         # times so long that no table over loads ends it before anything compiled is called
         trial = ScheduleSearch(np.random.default_rng(0).integers(1, 1000, (12, 4)).astype(kind), 0)
         _run_once(trial)
-        knapsack_bound(trial.durations, trial.prices, int(trial.cost))
+        knapsack_bound(trial.matrix, trial.prices, int(trial.cost), Budget())
 
 
 def _entries(costs: Matrix, choice: Choice) -> tuple[NDArray[np.bool_], Matrix]:

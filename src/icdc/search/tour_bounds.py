@@ -1,25 +1,111 @@
-"""The subtour bound on tours, by cutting planes, and a proof of optimality from it where one is within reach.
+"""Lower bounds on tours: prices of assignments, the subtour relaxation, and a proof where one is within reach.
 
-The cheapest assignment may fall into cycles. The linear program here asks as well that every group of cities is left
-at least once, for the groups that its own answers show to be missing. Its prices order the steps far better than those
-of an assignment where distances are nearly symmetric; they bound the tours whatever the solver's tolerances,
-because the bound is worked out again from the prices alone.
+Prices of leaving and of entering a city change nothing about which tour is shortest: every tour pays all of them. What
+they leave of a step's cost, its excess, tells good steps from bad ones, and with prices at which no excess is negative
+their sum is a lower bound.
+
+The cheapest assignment may fall into cycles. The subtour relaxation demands as well that every group of cities is left
+at least once, for the groups that its own solutions show to be missing. Its prices order the steps far better than
+those of an assignment where distances are nearly symmetric. The bound is worked out again from the prices alone,
+whatever the tolerances of the solver.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..later import csgraph, optimize, sparse
-from .tour_prices import Indices, Numbers, Prices, rounding
+from .run import Budget
 
+Numbers = NDArray[Any]
+"""Costs: int64, or float64."""
+Indices = NDArray[np.int64]
 Groups = NDArray[np.bool_]
 """(groups, n): which cities are in it."""
-LOOK = 4
-"""Linear programs between two looks at all steps, which cost more than the few it knows."""
+
+PRICING_ROUND = 4
+"""Linear programs between two looks at all steps, which cost more than the few in the program."""
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices with the bound that they prove.
+
+    leaving, entering : (n,), of the kind of the costs.
+    excess : (n, n), what a step costs beyond all prices, those of leaving a group of cities as well.
+    bound : no tour is shorter; whole for integers, lowered by all possible rounding for reals.
+    """
+
+    leaving: Numbers
+    entering: Numbers
+    excess: Numbers
+    bound: float
+
+
+def with_barrier(distances: Numbers) -> Numbers:
+    """Return costs (n, n) in int64 or float64 whose diagonal costs more than any tour.
+
+    Integers so large that sums of them would not fit are turned into reals.
+    """
+    size = len(distances)
+    largest = float(np.abs(distances[~np.eye(size, dtype=bool)]).max())
+    whole = np.issubdtype(distances.dtype, np.integer) and largest * 2 * size < 2.0**58
+    costs = distances.astype(np.int64 if whole else np.float64)
+    np.fill_diagonal(costs, np.array(largest * 2 * size + 1).astype(costs.dtype))
+    return costs
+
+
+def assignment(costs: Numbers, budget: Budget) -> tuple[Indices, Prices]:
+    """Return the cheapest assignment (n,) of successors and its prices.
+
+    No step costs less than its prices, and the steps of the assignment cost just as much, to within rounding, unless
+    the time is over before: any prices of entering prove their bound.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    size = len(costs)
+    successor = linear_sum_assignment(_without_diagonal(costs))[1].astype(np.int64)
+    own = costs[np.arange(size), successor]
+    entering = np.zeros(size, costs.dtype)
+    # Bellman and Ford: exchanging successors along any path must not pay. Reals may fall by a last digit forever.
+    last_digits = 0.0 if np.issubdtype(costs.dtype, np.integer) else 4 * EPSILON
+    for _ in range(size):
+        lower = np.minimum(entering, (costs - (own - entering[successor])[:, None]).min(0))
+        settled = (entering - lower <= last_digits * (np.abs(own).max() + np.abs(lower).max())).all()
+        entering = lower
+        if settled or budget.over:
+            break
+    leaving = (costs - entering).min(1)
+    bound = float(leaving.sum() + entering.sum()) - _rounding(costs, float(np.abs(entering).max()), 2)
+    return successor, Prices(leaving, entering, costs - leaving[:, None] - entering, bound)
+
+
+def sum_error(matrix: Numbers) -> float:
+    """Return how far a cheapest assignment in float64 may be from the truth; nothing for exact integers."""
+    size, largest = len(matrix), float(np.abs(matrix).max())
+    exact = np.issubdtype(matrix.dtype, np.integer) and size * largest < 2.0**53
+    return 0.0 if exact else 4 * size**2 * EPSILON * largest
+
+
+def _rounding(costs: Numbers, largest_price: float, terms: int) -> float:
+    """Return how far a bound from prices may be off: each step less `terms` prices, summed over all cities.
+
+    Nothing for integers.
+    """
+    if np.issubdtype(costs.dtype, np.integer):
+        return 0.0
+    size = len(costs)
+    used = float(np.abs(np.where(costs >= costs[0, 0], 0, costs)).max())
+    return 4 * EPSILON * size * (size + terms) * (used + largest_price)
+
+
+def _without_diagonal(costs: Numbers) -> NDArray[np.float64]:
+    """Return costs (n, n) as reals whose diagonal is infinite."""
+    reals = costs.astype(np.float64)
+    np.fill_diagonal(reals, np.inf)
+    return reals
 
 
 @dataclass(frozen=True)
@@ -30,23 +116,17 @@ class Relaxation:
     groups: Groups
 
 
-def subtour_prices(
-    costs: Numbers,
-    prices: Prices,
-    successor: Indices,
-    seconds: float = np.inf,
-    width: int = 6,
-    rounds: float = np.inf,
+def subtour_relaxation(
+    costs: Numbers, prices: Prices, successor: Indices, budget: Budget, width: int = 6, rounds: float = np.inf
 ) -> Relaxation:
-    """Return prices of the subtour relaxation of costs (n, n), or the best reached within about `seconds`.
+    """Return prices of the subtour relaxation of costs (n, n), or the best reached within budget and `rounds`.
 
-    Or within so many `rounds`, a linear program each.
+    The `width` steps of least excess at `prices` and those of the tour `successor` are looked at first; others join
+    when the prices say that they pay. It ends early when the bound says that the tour is shortest.
 
-    The steps of least excess at `prices` and those of the tour `successor` are looked at first; others join when the
-    prices say that they pay. It ends early when the bound says that the tour is shortest.
+    rounds : linear programs at most.
     """
-    deadline, turn = time.perf_counter() + seconds, 0
-    size, cities = len(costs), np.arange(len(costs))
+    turn, size, cities = 0, len(costs), np.arange(len(costs))
     shortest = float(costs[cities, successor].sum())
     barrier = costs[0, 0]
     largest = float(np.abs(costs[costs < barrier]).max())
@@ -58,21 +138,21 @@ def subtour_prices(
     used[cities, successor] = True
     groups: Groups = np.zeros((0, size), dtype=bool)
     best = Relaxation(prices, groups)
-    while best.prices.bound < shortest and time.perf_counter() < deadline and turn < rounds:
+    while best.prices.bound < shortest and not budget.over and turn < rounds:
         tail, head = np.nonzero(used)
-        answer = _solve(costs[tail, head], tail, head, groups, deadline - time.perf_counter())
-        if answer is None:
+        solution = _linear_program(costs[tail, head], tail, head, groups, budget.left)
+        if solution is None:
             break
-        value, leaving, entering, toll = answer
-        missing = violated(size, tail, head, value, deadline)
+        share, leaving, entering, toll = solution
+        missing = violated_groups(size, tail, head, share, budget)
         turn += 1
-        last = time.perf_counter() >= deadline or turn >= rounds
+        last = budget.over or turn >= rounds
         complete = len(missing) == 0 and not last
-        if complete or last or turn % LOOK == 0:
-            found = priced(costs, entering, groups, toll)
-            if found.bound > best.prices.bound:
-                best = Relaxation(found, groups)
-            pays = beyond(costs, entering, groups, toll) < leaving[:, None] - 1e-9 * largest
+        if complete or last or turn % PRICING_ROUND == 0:
+            better = priced(costs, entering, groups, toll)
+            if better.bound > best.prices.bound:
+                best = Relaxation(better, groups)
+            pays = _excess(costs, entering, groups, toll) < leaving[:, None] - 1e-9 * largest
             if complete and not (pays & ~used).any():
                 break
             used |= pays
@@ -80,10 +160,10 @@ def subtour_prices(
     return best
 
 
-def beyond(
+def _excess(
     costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: NDArray[np.float64], scale: float = 1.0
 ) -> NDArray[np.float64]:
-    """Return what steps cost (n, n), times `scale`, beyond entering a city and leaving groups; forbidden ones ∞."""
+    """Return what steps cost (n, n), times `scale`, beyond entering a city and leaving groups; ∞ on the diagonal."""
     inside = groups.astype(np.float64)
     usable = np.where(costs >= costs[0, 0], np.inf, costs * scale)
     return np.asarray(usable - entering - (inside.T * toll) @ (1.0 - inside))
@@ -97,19 +177,19 @@ def priced(costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: 
     denominator, so that everything is exact.
     """
     size, whole = len(costs), np.issubdtype(costs.dtype, np.integer)
-    tops = float(np.abs(entering).max()) + float(toll.sum())
-    largest = (float(np.abs(costs[costs < costs[0, 0]]).max()) + tops) * 4 * size
+    highest = float(np.abs(entering).max()) + float(toll.sum())
+    largest = (float(np.abs(costs[costs < costs[0, 0]]).max()) + highest) * 4 * size
     exact = whole and largest < 2.0**52
     scale = min(1024.0, 2.0 ** np.floor(np.log2(2.0**52 / max(1.0, largest)))) if exact else 1.0
     if exact:
         entering, toll = np.rint(entering * scale), np.rint(toll * scale)
-    excess = beyond(costs, entering, groups, toll, scale)
+    excess = _excess(costs, entering, groups, toll, scale)
     leaving = excess.min(1)
     total = float(leaving.sum() + entering.sum() + toll.sum())
     if exact:
         bound = float(-(-total // scale))
     else:
-        bound = total - rounding(costs.astype(np.float64), tops, len(groups) + 2)
+        bound = total - _rounding(costs.astype(np.float64), highest, len(groups) + 2)
     excess = (excess - leaving[:, None]) / scale
     leaving, entering = leaving / scale, entering / scale
     if whole:
@@ -117,27 +197,29 @@ def priced(costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: 
     return Prices(leaving.astype(costs.dtype), entering.astype(costs.dtype), excess, bound)
 
 
-def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64], deadline: float = np.inf) -> Groups:
+def violated_groups(size: int, tail: Indices, head: Indices, share: NDArray[np.float64], budget: Budget) -> Groups:
     """Return groups of cities (groups, n) that a fractional solution leaves less than once; none if there is none.
 
-    At the deadline (of `time.perf_counter`) those found by then.
+    When the time is over, the ones found by then.
 
     Leaving and entering balance, so steps count for both directions. Cities joined by a whole step belong to the
     same side of some cut that is least (Crowder and Padberg): they are merged, and what is left is cut by Stoer and
     Wagner's method, every phase of which may show a group.
     """
-    positive = value > 1e-9
-    tail, head, value = tail[positive], head[positive], value[positive]
-    graph = sparse.csr_array((value, (tail, head)), shape=(size, size))
-    count, label = csgraph.connected_components(graph, directed=False)
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    positive = share > 1e-9
+    tail, head, share = tail[positive], head[positive], share[positive]
+    count, label = connected_components(csr_array((share, (tail, head)), shape=(size, size)), directed=False)
     if count > 1:
         return np.asarray(label[None, :] == np.arange(count)[:, None])
     flow: list[dict[int, float]] = [{} for _ in range(size)]
-    for i, j, x in zip(tail.tolist(), head.tolist(), value.tolist(), strict=True):
+    for i, j, x in zip(tail.tolist(), head.tolist(), share.tolist(), strict=True):
         flow[i][j] = flow[j][i] = flow[i].get(j, 0.0) + x
     members = [[city] for city in range(size)]
     alive = dict.fromkeys(range(size))
-    found: list[list[int]] = []
+    missing: list[list[int]] = []
 
     def merge(one: int, other: int) -> None:
         members[one] += members[other]
@@ -147,7 +229,7 @@ def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]
             if third != one:
                 flow[one][third] = flow[third][one] = flow[one].get(third, 0.0) + x
         if sum(flow[one].values()) < 2 - 1e-6 and len(alive) > 1:
-            found.append(list(members[one]))
+            missing.append(list(members[one]))
 
     todo = list(alive)
     while todo and len(alive) > 2:
@@ -157,9 +239,10 @@ def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]
             if other is not None:
                 merge(one, other)
                 todo.append(one)
-    while len(alive) > 1 and time.perf_counter() < deadline:
+    while len(alive) > 1 and not budget.over:
         reached = [next(iter(alive))]
         weight = dict(flow[reached[0]])
+        cut = 0.0
         while len(reached) < len(alive):
             city = max(weight, key=weight.__getitem__)
             cut = weight.pop(city)
@@ -170,25 +253,26 @@ def violated(size: int, tail: Indices, head: Indices, value: NDArray[np.float64]
                 elif third not in reached:
                     weight[third] = x
         if cut < 2 - 1e-6:
-            found.append(list(members[reached[-1]]))
+            missing.append(list(members[reached[-1]]))
         merge(reached[-2], reached[-1])
-    groups = np.zeros((len(found), size), dtype=bool)
-    for row, cities in enumerate(found):
+    groups = np.zeros((len(missing), size), dtype=bool)
+    for row, cities in enumerate(missing):
         groups[row, cities] = True
     return groups
 
 
 def prove(
-    costs: Numbers, successor: Indices, relaxation: Relaxation, seconds: float = np.inf, nodes: int | None = None
+    costs: Numbers, successor: Indices, relaxation: Relaxation, budget: Budget, nodes: int | None = None
 ) -> tuple[Indices, bool]:
-    """Return a shortest tour (n,) and True, or the best known and False where `seconds` did not suffice.
-
-    Or `nodes`, of each of at most that many integer programs.
+    """Return a shortest tour (n,) and True, or the tour given and False where the budget did not suffice.
 
     Steps whose excess is more than the tour is above the bound are in no shorter tour. On the others an integer
-    program is solved, again with more groups whenever its answer falls into cycles.
+    program is solved, again with more groups whenever its solution falls into cycles.
+
+    nodes : of each integer program, and programs, at most.
     """
-    deadline = time.perf_counter() + seconds
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     size, cities = len(costs), np.arange(len(costs))
     shortest, prices, groups = float(costs[cities, successor].sum()), relaxation.prices, relaxation.groups
     if shortest <= prices.bound:
@@ -197,62 +281,68 @@ def prove(
     slack = shortest - prices.bound + (1 if whole else 1e-9 * abs(shortest))
     tail, head = np.nonzero((prices.excess <= slack) & (costs < costs[0, 0]))
     programs = 0
-    while time.perf_counter() < deadline and (nodes is None or programs < nodes):
+    while not budget.over and (nodes is None or programs < nodes):
         programs += 1
-        options: Any = {"time_limit": min(max(0.01, deadline - time.perf_counter()), 1e9), "mip_rel_gap": 0.0}
+        options: Any = {"time_limit": min(max(0.01, budget.left), 1e9), "mip_rel_gap": 0.0}
         if nodes is not None:
             options["node_limit"] = nodes
-        rows, out = _degrees(size, tail, head), _leaving(groups, tail, head)
-        rules = [optimize.LinearConstraint(rows, 1, 1), optimize.LinearConstraint(out, 1, np.inf)]
-        answer = optimize.milp(
+        solution = milp(
             costs[tail, head].astype(np.float64),
             integrality=np.ones(len(tail), np.int64),
-            bounds=optimize.Bounds(0, 1),
-            constraints=rules,
+            bounds=Bounds(0, 1),
+            constraints=[
+                LinearConstraint(_degrees(size, tail, head), 1, 1),
+                LinearConstraint(_leaving(groups, tail, head), 1, np.inf),
+            ],
             options=options,
         )
-        if answer.status == 2:  # no tour is left: the known one is shortest
+        if solution.status == 2:  # no tour is left: the given one is shortest
             return successor, True
-        if answer.status != 0:
+        if solution.status != 0:
             return successor, False
-        taken = answer.x > 0.5
-        if len(missing := violated(size, tail, head, taken.astype(np.float64))) == 0:
-            found = np.empty(size, np.int64)
-            found[tail[taken]] = head[taken]
-            return (found if float(costs[cities, found].sum()) < shortest else successor), True
+        taken = solution.x > 0.5
+        if len(missing := violated_groups(size, tail, head, taken.astype(np.float64), budget)) == 0:
+            tour = np.empty(size, np.int64)
+            tour[tail[taken]] = head[taken]
+            return (tour if float(costs[cities, tour].sum()) < shortest else successor), True
         groups = np.concatenate([groups, missing])
     return successor, False
 
 
-def _solve(
+def _linear_program(
     costs: Numbers, tail: Indices, head: Indices, groups: Groups, seconds: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
-    """Solve the linear program on some steps: (how much of each, prices of leaving and entering, tolls), or None."""
+    """Solve the relaxation on some steps: (share of each, prices of leaving and entering, tolls), or None."""
+    from scipy.optimize import linprog
+
     size = groups.shape[1]
-    out: Any = -_leaving(groups, tail, head)
-    answer = optimize.linprog(
+    solution = linprog(
         costs.astype(np.float64),
         A_eq=_degrees(size, tail, head),
         b_eq=np.ones(2 * size),
-        A_ub=out,
+        A_ub=-_leaving(groups, tail, head),
         b_ub=-np.ones(len(groups)),
         method="highs-ds",
         options={"time_limit": min(max(0.01, seconds), 1e9)},
     )
-    if answer.status != 0:
+    if solution.status != 0:
         return None
-    both = np.asarray(answer.eqlin.marginals)
-    toll = np.clip(-np.asarray(answer.ineqlin.marginals), 0.0, None)
-    return np.asarray(answer.x), both[:size], both[size:], toll
+    both = np.asarray(solution.eqlin.marginals)
+    toll = np.clip(-np.asarray(solution.ineqlin.marginals), 0.0, None)
+    return np.asarray(solution.x), both[:size], both[size:], toll
 
 
 def _degrees(size: int, tail: Indices, head: Indices) -> Any:
     """Return the matrix (2n, steps) that counts how often each city is left and entered."""
+    from scipy.sparse import csr_array
+
     step = np.arange(len(tail))
     rows, columns = np.concatenate([tail, size + head]), np.concatenate([step, step])
-    return sparse.csr_array((np.ones(2 * len(tail)), (rows, columns)), shape=(2 * size, len(tail)))
+    return csr_array((np.ones(2 * len(tail)), (rows, columns)), shape=(2 * size, len(tail)))
 
 
 def _leaving(groups: Groups, tail: Indices, head: Indices) -> Any:
     """Return the matrix (groups, steps) that counts how often each group is left."""
-    return sparse.csr_array((groups[:, tail] & ~groups[:, head]).astype(np.float64))
+    from scipy.sparse import csr_array
+
+    return csr_array((groups[:, tail] & ~groups[:, head]).astype(np.float64))

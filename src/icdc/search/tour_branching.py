@@ -1,4 +1,4 @@
-"""Branch and bound on assignments (Carpaneto, Toth): proofs in milliseconds where assignments are nearly tours."""
+"""Cycles of permutations: when they are one tour, joining them into one, and branch and bound on assignments."""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -7,10 +7,77 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..later import optimize
 from .run import Budget, Incumbent
+from .tour_bounds import Indices, Numbers, sum_error
 
 Arc = tuple[int, int]
+
+
+def is_tour(successor: Indices) -> NDArray[np.bool_]:
+    """Tell which successors (…, n) lead through all n cities and back."""
+    cities = np.arange(successor.shape[-1])
+    every = (np.sort(successor, -1) == cities).all(-1)
+    ahead = np.where(every[..., None], successor, cities)
+    # the lowest city within 1, 2, 4, … steps, until these lead all the way around
+    lowest, steps = np.minimum(cities, ahead), 1
+    while steps < len(cities):
+        lowest = np.minimum(lowest, np.take_along_axis(lowest, ahead, -1))
+        ahead, steps = np.take_along_axis(ahead, ahead, -1), 2 * steps
+    return np.asarray(every & (lowest == 0).all(-1))
+
+
+def cycles_of(successor: Indices | list[int]) -> Iterator[list[int]]:
+    """Yield the cities of each cycle of a permutation (n,) as they are walked, each from its lowest city."""
+    following = successor if isinstance(successor, list) else successor.tolist()
+    visited = [False] * len(following)
+    for city in range(len(following)):
+        cycle = []
+        while not visited[city]:
+            visited[city] = True
+            cycle.append(city)
+            city = following[city]
+        if cycle:
+            yield cycle
+
+
+def length(costs: Numbers, successor: Indices) -> Any:
+    """Return what a permutation (n,) costs, an integer for integers."""
+    return costs[np.arange(len(costs)), successor].sum()
+
+
+def patched(excess: Numbers, successor: Indices) -> Indices:
+    """Join the cycles of an assignment into one tour: two cities swap successors where that costs least.
+
+    In each pass every city names its best partner in another cycle; the swaps are made, cheapest first, as long as
+    they join two cycles and neither city has swapped in this pass.
+    """
+    size, cities = len(excess), np.arange(len(excess))
+    successor, label = successor.copy(), np.empty(len(excess), np.int64)
+    while True:
+        count = 0
+        for count, cycle in enumerate(cycles_of(successor), 1):
+            label[cycle] = count - 1
+        if count == 1:
+            return successor
+        towards = excess[:, successor] - excess[cities, successor][:, None]
+        extra = towards + towards.T
+        extra[label[:, None] == label[None, :]] = np.iinfo(np.int64).max if extra.dtype == np.int64 else np.inf
+        partner = extra.argmin(1)
+        joined = list(range(size))
+        swapped = np.zeros(size, dtype=bool)
+        for city in np.argsort(extra[cities, partner], kind="stable").tolist():
+            other = int(partner[city])
+            one, two = _root(joined, int(label[city])), _root(joined, int(label[other]))
+            if one != two and not swapped[city] and not swapped[other]:
+                joined[one] = two
+                swapped[city] = swapped[other] = True
+                successor[city], successor[other] = successor[other], successor[city]
+
+
+def _root(joined: list[int], label: int) -> int:
+    while joined[label] != label:
+        label = joined[label]
+    return label
 
 
 class Node(NamedTuple):
@@ -28,13 +95,13 @@ class Node(NamedTuple):
     excluded: tuple[Arc, ...] = ()
 
 
-def branch(matrix: NDArray[Any], incumbent: Incumbent, nodes: int, budget: Budget) -> None:
+def branch(matrix: Numbers, incumbent: Incumbent, nodes: int, budget: Budget) -> None:
     """Open the node of the lowest bound, and break the cycle of its assignment that has the fewest free arcs.
 
     At least one arc of the cycle is missing in a tour: child h misses the h-th and takes those before it, so that no
-    two children share a tour. After `nodes` openings, or when the time is over, the incumbent has the best tour so far
-    and the lowest open bound. Integers are exact; for reals that bound is lowered by the rounding of sums, and a proof
-    holds to within that.
+    two children share a tour (Carpaneto, Toth). After `nodes` openings, or when the time is over, the incumbent has the
+    best tour so far and the lowest open bound. Integers are exact; for reals that bound is lowered by the rounding of
+    sums, and a proof holds to within that.
 
     matrix : (n, n) what steps cost; the diagonal is ignored.
     incumbent : of this instance alone; its tour is to be beaten, or any first one where there is none.
@@ -44,17 +111,17 @@ def branch(matrix: NDArray[Any], incumbent: Incumbent, nodes: int, budget: Budge
     cheapest = _assignment(costs)
     assert cheapest is not None  # every tour is an assignment
 
-    def offer(successor: list[int] | NDArray[np.int64]) -> None:
-        choice = np.asarray(successor)
-        incumbent.offer(choice, _length(matrix, choice), "exact")
+    def offer(successor: list[int]) -> None:
+        choice = np.array(successor)
+        incumbent.offer(choice, length(matrix, choice), "exact")
 
-    if len(next(_cycles(cheapest[1]))) == len(costs):
+    if len(next(cycles_of(cheapest[1]))) == len(costs):
         offer(cheapest[1])
         incumbent.raise_bound(cheapest[0])
         return
     if not incumbent.solved[0]:
-        offer(np.roll(np.arange(len(costs)), -1))
-    best = float(_length(costs, incumbent.choice[0]))
+        offer([*range(1, len(costs)), 0])
+    best = float(length(costs, incumbent.choice[0]))
     open_nodes, made, opened = [Node(cheapest[0], 0, cheapest[1])], 1, 0
     while open_nodes and open_nodes[0].bound < best:
         if opened >= nodes or budget.over:
@@ -64,7 +131,7 @@ def branch(matrix: NDArray[Any], incumbent: Incumbent, nodes: int, budget: Budge
         for child in _children(costs, heappop(open_nodes)):
             if child.bound >= best:
                 continue
-            if len(next(_cycles(child.successor))) == len(costs):
+            if len(next(cycles_of(child.successor))) == len(costs):
                 best = child.bound
                 offer(child.successor)
             else:
@@ -80,7 +147,8 @@ def _children(costs: NDArray[np.float64], node: Node) -> Iterator[Node]:
         _include(permitted, i, j)
     for i, j in node.excluded:
         permitted[i, j] = np.inf
-    cycle = min(_cycles(node.successor), key=lambda cycle: sum(arc not in node.included for arc in cycle))
+    arcs = [[(city, node.successor[city]) for city in cycle] for cycle in cycles_of(node.successor)]
+    cycle = min(arcs, key=lambda cycle: sum(arc not in node.included for arc in cycle))
     included = set(node.included)
     first = cycle[0][0]
     for i, j in cycle:
@@ -108,44 +176,10 @@ def _include(permitted: NDArray[np.float64], i: int, j: int) -> None:
 
 def _assignment(costs: NDArray[np.float64]) -> tuple[float, list[int]] | None:
     """Return the cost and the successors of the cheapest assignment of a matrix (n, n), or None without one."""
+    from scipy.optimize import linear_sum_assignment
+
     try:
-        rows, successor = optimize.linear_sum_assignment(costs)
+        rows, successor = linear_sum_assignment(costs)
     except ValueError:  # every assignment has an infinite entry
         return None
     return float(costs[rows, successor].sum()), successor.tolist()
-
-
-def _cycles(successor: list[int]) -> Iterator[list[Arc]]:
-    """Yield the arcs of each cycle of a permutation, in the order they are walked."""
-    left = set(range(len(successor)))
-    while left:
-        city, cycle = min(left), []
-        while city in left:
-            left.remove(city)
-            cycle.append((city, successor[city]))
-            city = successor[city]
-        yield cycle
-
-
-def is_tour(successor: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which successors (…, n) lead through all n cities and back."""
-    cities = np.arange(successor.shape[-1])
-    every = (np.sort(successor, -1) == cities).all(-1)
-    ahead = np.where(every[..., None], successor, cities)
-    # the lowest city within 1, 2, 4, … steps, until these lead all the way around
-    lowest, steps = np.minimum(cities, ahead), 1
-    while steps < len(cities):
-        lowest = np.minimum(lowest, np.take_along_axis(lowest, ahead, -1))
-        ahead, steps = np.take_along_axis(ahead, ahead, -1), 2 * steps
-    return np.asarray(every & (lowest == 0).all(-1))
-
-
-def _length(costs: NDArray[Any], successor: NDArray[np.int64]) -> Any:
-    return costs[np.arange(len(costs)), successor].sum()
-
-
-def sum_error(matrix: NDArray[np.int64] | NDArray[np.float64]) -> float:
-    """Return how far a cheapest assignment in float64 may be from the truth; nothing for exact integers."""
-    size, largest = len(matrix), float(np.abs(matrix).max())
-    exact = np.issubdtype(matrix.dtype, np.integer) and size * largest < 2.0**53
-    return 0.0 if exact else 4 * size**2 * float(np.finfo(np.float64).eps) * largest

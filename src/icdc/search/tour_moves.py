@@ -1,9 +1,8 @@
-"""Inner loops of the search for tours: segments change places, or are met backwards.
+"""Inner loops of the search for tours: segments change places, or are reversed.
 
-A tour is kept as `order` (the cities as they are visited), `position` (where each city stands there) and `leave`
-(what each city's step costs). Two neighbouring blocks of the order swap places: three steps are replaced, and swapping
-back undoes it; or a block is met backwards, and once more to undo that. A `journal` keeps what was done: the position
-where the blocks start, the lengths of both (the second 0 for a turned block), three cities at the changed steps.
+Two neighbouring blocks of a tour's order swap places: three steps are replaced, and swapping back undoes it; or a block
+is reversed, and once more to undo that. A journal has a row for each change: the position where the blocks start, the
+lengths of both (the second 0 for a reversed block), and three cities at the changed steps.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +18,12 @@ Indices = NDArray[np.int64]
 
 
 class Tour(NamedTuple):
-    """A tour with what it costs and the successors to try, cheapest first: (n, n), (n, k), and (n,) three times."""
+    """A tour with what it costs.
+
+    costs : (n, n). near : (n, k), the successors to try, cheapest first.
+    order, position : (n,), the cities as they are visited, and where each city stands there.
+    leave : (n,), what each city's step costs.
+    """
 
     costs: Numbers
     near: Indices
@@ -29,16 +33,16 @@ class Tour(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Cities to be looked at: a ring (n + 1,), whether each city is in it (n,), and where it begins and ends (2,)."""
+    """Cities to look at: a ring (n + 1,), whether each city is in it (n,), and where it begins and ends (2,)."""
 
     cities: Indices
-    waiting: Indices
+    queued: Indices
     ends: Indices
 
 
 @compiled
 def swap_blocks(tour: Tour, start: int, first: int, second: int) -> None:
-    """Let the block of `first` cities at position `start` and the block of `second` cities after it change places."""
+    """Swap the block of `first` cities at position `start` with the block of `second` cities after it."""
     costs, _, order, position, leave = tour
     size = len(order)
     moved = np.empty(first, np.int64)
@@ -64,7 +68,7 @@ def swap_blocks(tour: Tour, start: int, first: int, second: int) -> None:
 
 @compiled
 def reverse(tour: Tour, start: int, length: int) -> None:
-    """Let the block of `length` cities at position `start` be met backwards."""
+    """Reverse the block of `length` cities at position `start`."""
     costs, _, order, position, leave = tour
     size = len(order)
     low, high = start % size, (start + length - 1) % size
@@ -82,8 +86,8 @@ def reverse(tour: Tour, start: int, length: int) -> None:
 
 
 @compiled
-def best_turn(tour: Tour, tail: int, tolerance: Any) -> tuple[Any, int]:
-    """Look for a block after city `tail` that gains when it is met backwards; return the gain and its length, or 0.
+def best_reversal(tour: Tour, tail: int, tolerance: Any) -> tuple[Any, int]:
+    """Look for a block after city `tail` that gains when it is reversed; return the gain and its length, or 0.
 
     Its last city is one of `near`; the two new steps at its ends must gain before those within it are counted.
     """
@@ -114,7 +118,7 @@ def best_turn(tour: Tour, tail: int, tolerance: Any) -> tuple[Any, int]:
 
 
 @compiled
-def turn(tour: Tour, journal: Indices, used: int, start: int, length: int) -> int:
+def reverse_block(tour: Tour, journal: Indices, used: int, start: int, length: int) -> int:
     """Reverse a block and write that to row `used` of the journal; return the number of rows then used."""
     order = tour.order
     journal[used, 0], journal[used, 1], journal[used, 2] = start, length, 0
@@ -126,10 +130,10 @@ def turn(tour: Tour, journal: Indices, used: int, start: int, length: int) -> in
 
 @compiled
 def exchange(tour: Tour, journal: Indices, used: int, one: int, two: int, three: int) -> int:
-    """Replace the steps out of three cities, met in this order: a→a', b→b', c→c' become a→b', c→a', b→c'.
+    """Replace the steps out of three cities, visited in this order: a→a', b→b', c→c' become a→b', c→a', b→c'.
 
-    Of the three segments between them the longest stays where it is. The swap is written to row `used` of
-    `journal`; return the number of rows then used.
+    Of the three segments between them the longest stays where it is. The swap is written to row `used` of the journal;
+    return the number of rows then used.
     """
     position, size = tour.position, len(tour.order)
     first = (position[two] - position[one]) % size
@@ -150,7 +154,7 @@ def exchange(tour: Tour, journal: Indices, used: int, one: int, two: int, three:
 
 @compiled
 def undo(tour: Tour, journal: Indices, used: int, kept: int) -> None:
-    """Take back the swaps in rows `kept` to `used` of the journal, the last one first."""
+    """Undo the changes in rows `kept` to `used` of the journal, the last one first."""
     for row in range(used - 1, kept - 1, -1):
         if journal[row, 2] == 0:
             reverse(tour, journal[row, 0], journal[row, 1])
@@ -159,32 +163,32 @@ def undo(tour: Tour, journal: Indices, used: int, kept: int) -> None:
 
 
 @compiled
-def wake(queue: Queue, city: int) -> None:
-    """Put a city at the end of the queue of those to be looked at, unless it waits already."""
-    cities, waiting, ends = queue
-    if waiting[city] == 0:
-        waiting[city] = 1
+def push(queue: Queue, city: int) -> None:
+    """Put a city at the end of the queue, unless it is in it already."""
+    cities, queued, ends = queue
+    if queued[city] == 0:
+        queued[city] = 1
         cities[ends[1]] = city
         ends[1] = (ends[1] + 1) % len(cities)
 
 
 @compiled
-def following(queue: Queue) -> Any:
+def pop(queue: Queue) -> Any:
     """Take the first city off the queue."""
-    cities, waiting, ends = queue
+    cities, queued, ends = queue
     city = cities[ends[0]]
     ends[0] = (ends[0] + 1) % len(cities)
-    waiting[city] = 0
+    queued[city] = 0
     return city
 
 
 @compiled
 def descend(
-    tour: Tour, queue: Queue, journal: Indices, used: int, depth: int, tolerance: Any, turns: bool
+    tour: Tour, queue: Queue, journal: Indices, used: int, depth: int, tolerance: Any, reversals: bool
 ) -> tuple[Any, int]:
-    """Exchange segments until no waiting city has an exchange that gains more than `tolerance`.
+    """Exchange segments until no city of the queue has an exchange that gains more than `tolerance`.
 
-    An exchange starts with a waiting city: a better step for it, to one of `near`, then a better step for the city
+    An exchange starts with a city of the queue: a better step for it, to one of `near`, then a better step for the city
     that was left without one, again to one of `near`, then the way back. Sums of gains stay positive on the way,
     which loses nothing: of the three cities of an exchange that gains, one can start like that. An exchange that
     does not gain may be followed by up to `depth` − 1 more that begin where it would have closed (Lin and
@@ -196,7 +200,7 @@ def descend(
     size, width = near.shape
     gained = leave[0] - leave[0]
     while queue.ends[0] != queue.ends[1] and used + depth < len(journal):
-        tail, kept, level, turned = following(queue), used, 0, 0
+        tail, kept, level, reversed_length = pop(queue), used, 0, 0
         opened = leave[tail]
         while level < depth:
             level += 1
@@ -235,10 +239,10 @@ def descend(
                         most, most_two, most_three = more, two, three
                 if done:
                     break
-            if turns and level == 1 and not done:
-                gain, turned = best_turn(tour, tail, tolerance)
-                if turned > 0:
-                    used = turn(tour, journal, used, offset % size, turned)
+            if reversals and level == 1 and not done:
+                gain, reversed_length = best_reversal(tour, tail, tolerance)
+                if reversed_length > 0:
+                    used = reverse_block(tour, journal, used, offset % size, reversed_length)
                     gained += gain
                     break
             if most_two < 0:
@@ -249,12 +253,12 @@ def descend(
             tail, opened = most_three, most
         if done:
             gained += most - costs[most_three, head]
-        if done or turned > 0:
+        if done or reversed_length > 0:
             for row in range(kept, used):
                 for column in range(3, 6):  # where steps changed, both ends of the new ones are worth a look
                     city = journal[row, column]
-                    wake(queue, city)
-                    wake(queue, order[position[city] + 1 if position[city] + 1 < size else 0])
+                    push(queue, city)
+                    push(queue, order[position[city] + 1 if position[city] + 1 < size else 0])
         elif used > kept:
             undo(tour, journal, used, kept)
             used = kept
@@ -272,19 +276,19 @@ def draw(state: Indices, count: int) -> Any:
 def kicks(
     tour: Tour,
     best: Indices,
-    standing: Numbers,
+    gained: Numbers,
     state: Indices,
     count: int,
     reach: int,
     slack: Any,
     depth: int,
     tolerance: Any,
-    turns: bool,
+    reversals: bool,
 ) -> None:
-    """Iterated local search: `count` times let three short segments in a row be met backwards, and repair that.
+    """Iterated local search: `count` times put three short segments in a row in the reverse order, and descend.
 
-    The result is kept if it is no more than `slack` above the best so far, else undone. `standing` (2,) is by how
-    much the present and the best tour are shorter than the first, `best` (n,) the order of the best.
+    The result is kept if it is no more than `slack` above the best so far, else undone. `gained` (2,) is by how much
+    the present and the best tour are shorter than the first, `best` (n,) the order of the best.
     """
     order, leave = tour.order, tour.leave
     size = len(order)
@@ -303,16 +307,16 @@ def kicks(
         for length in (0, three, three + two, three + two + one):
             city = order[(start + length - 1) % size]
             before -= leave[city]
-            wake(queue, city)
-            wake(queue, order[(start + length) % size])
-        gained, used = descend(tour, queue, journal, 2, depth, tolerance, turns)
+            push(queue, city)
+            push(queue, order[(start + length) % size])
+        gain, used = descend(tour, queue, journal, 2, depth, tolerance, reversals)
         while queue.ends[0] != queue.ends[1]:  # the journal was full
-            following(queue)
-        now = standing[0] + before + gained
-        if now >= standing[1] - slack:
-            standing[0] = now
-            if now > standing[1] + tolerance:
-                standing[1] = now
+            pop(queue)
+        now = gained[0] + before + gain
+        if now >= gained[1] - slack:
+            gained[0] = now
+            if now > gained[1] + tolerance:
+                gained[1] = now
                 best[:] = order
         else:
             undo(tour, journal, used, 0)
