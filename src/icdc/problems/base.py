@@ -152,6 +152,8 @@ class Problem(Presentation, ABC):
         for part, methods in _RESTS_ON.items():
             if any(depth(method) < depth(part) for method in methods):
                 setattr(cls, part, vars(Problem)[part])
+        if cls.structure is not None:
+            structure_of(cls.structure)  # refuses a name that is not registered
 
     def family(self, name: str) -> Family:
         """Return a family by its name; an unknown name is a UsageError that lists what there is."""
