@@ -1,4 +1,4 @@
-"""Pictures: that they show what they should, not only that they do not fail."""
+"""Pictures: what is drawn, where, and in which words."""
 
 import matplotlib
 import numpy as np
@@ -137,3 +137,40 @@ def test_recorder_keeps_the_first_trajectory() -> None:
     assert [frame.t for frame in recorder.frames] == [10, 5]
     assert recorder.frames[0].cost == 7.0
     np.testing.assert_array_equal(recorder.frames[0].predicted, np.ones((3, 3)))
+
+
+CONDITIONS_RNG = np.random.default_rng(0)
+CONDITIONS_DURATIONS = CONDITIONS_RNG.integers(2, 20, (12, 3))
+CONDITIONS_MACHINE_OF = CONDITIONS_RNG.integers(3, size=12)
+CONDITIONS_POINTS = CONDITIONS_RNG.random((3, 2))
+CONDITIONS_DISTANCES = np.hypot(*(CONDITIONS_POINTS[:, None] - CONDITIONS_POINTS[None]).transpose(2, 0, 1))
+
+
+def test_gantt_shows_busy_time_as_such() -> None:
+    ax = plot_gantt(
+        CONDITIONS_DURATIONS, CONDITIONS_MACHINE_OF, busy=[0, 7.5, 40], ax=Figure(figsize=(11, 4)).subplots()
+    )
+    loads = [
+        int(CONDITIONS_DURATIONS[m == CONDITIONS_MACHINE_OF, m].sum()) + wait for m, wait in enumerate([0, 7.5, 40])
+    ]
+    hatched = {(round(bar.get_y() + bar.get_height() / 2), bar.get_width()) for bar in ax.patches if bar.get_hatch()}
+    assert hatched == {(1, 7.5), (2, 40)}
+    for machine, load in enumerate(loads):
+        mine = [bar for bar in ax.patches if round(bar.get_y() + bar.get_height() / 2) == machine]
+        assert min(bar.get_x() for bar in mine) == 0
+        assert sum(bar.get_width() for bar in mine) == load
+        assert max(bar.get_x() + bar.get_width() for bar in mine) == load
+    assert ax.get_title() == f"makespan {max(loads):g}"
+    assert [text.get_text() for text in ax.texts].count("busy") == 2
+
+
+def test_a_path_does_not_return() -> None:
+    ax = plot_tour([2, 0, 1], distances=CONDITIONS_DISTANCES[:3, :3], closed=False, ax=Figure().subplots())
+    assert len(ax.patches) == 2
+    length = CONDITIONS_DISTANCES[2, 0] + CONDITIONS_DISTANCES[0, 1]
+    assert ax.get_title() == f"path through 3 cities, length {length:.10g}"
+    framed = plot_heatmap(CONDITIONS_DISTANCES[:3, :3], [1, -1, 0], order=[2, 0, 1], ax=Figure().subplots())
+    (cells,) = {tuple(map(tuple, path.get_extents().get_points())) for path in framed.collections[0].get_paths()} - {
+        ((0.5, -0.5), (1.5, 0.5))
+    }
+    assert cells == ((1.5, 0.5), (2.5, 1.5))

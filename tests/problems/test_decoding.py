@@ -189,16 +189,6 @@ def test_gradient_of_log_p_hat(rule: Rule) -> None:
         torch.testing.assert_close(variable.grad[:, i, j], (up - down) / 0.1, atol=2e-3, rtol=0)
 
 
-def test_expected_score_is_zero() -> None:
-    """Σ p̂ ∇ log p̂ = 0: the gradient of a constant, exactly, over all tours of four cities."""
-    tours = torch.tensor(all_tours(4))
-    log_odds = torch.randn(1, 4, 4, requires_grad=True)
-    log_p = log_probability(CYCLE, log_odds.expand(len(tours), -1, -1), tours)
-    (log_p.detach().exp() * log_p).sum().backward()
-    assert log_odds.grad is not None
-    assert log_odds.grad.abs().max() < 1e-5
-
-
 @pytest.mark.parametrize(("rule", "shape"), [(CYCLE, (5, 5)), (ROWS, (3, 3))])
 def test_random_choices_are_uniform(rule: Rule, shape: tuple[int, int]) -> None:
     """q(X_0): every feasible solution comes equally often."""

@@ -1,21 +1,34 @@
-"""Families of instances are what their names say, the same on every device, and the first of many are the few."""
+"""Families of instances and mixtures of them: what their names say, the same on every device."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import csgraph_from_dense, shortest_path
 
 import icdc
 from icdc.errors import UsageError
 from icdc.kernels import Noise, fold, root_key
 from icdc.problems import Atsp, Pmsp, atsp_torch, pmsp_torch
-from icdc.problems.base import Family
-from icdc.problems.families import NORMAL_STEPS, normal_table, sample_family, sample_family_on_device
+from icdc.problems.base import Arrays, Family
+from icdc.problems.families import (
+    NORMAL_STEPS,
+    mix,
+    mix_on_device,
+    normal_table,
+    sample_family,
+    sample_family_on_device,
+)
 from icdc.problems.forbidden import permitted_in
+from icdc.problems.navigation import Navigation
+from icdc.problems.navigation_torch import DISTRICT, TIME
+from icdc.problems.pmsp_torch import HUGE
+from icdc.problems.tensors import to_tensors
 from icdc.problems.tours import random_tmat
 from icdc.problems.tours_torch import closed
 
@@ -293,3 +306,142 @@ def test_a_problem_of_ones_own_has_its_own_families() -> None:
     assert Changed.families == {}
     assert Kept.families == Pmsp.families
     assert (drawn(Declared(), "ones", 2, (3, 2)) == 1).all()
+
+
+NAVIGATION = Navigation()
+WHOLE = [name for name, family in NAVIGATION.families.items() if family.draw is not None]
+
+
+def draw(family: str, count: int = 40, cities: int = 12, seed: int = 0) -> Arrays:
+    return sample_family(NAVIGATION, family, count, (cities,), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("family", NAVIGATION.families)
+def test_times_are_positive_and_follow_from_the_features(family: str) -> None:
+    """By loops on one instance; nobody stays in place for less than nothing."""
+    arrays = draw(family, 3)
+    times = NAVIGATION.cost_matrix(arrays)
+    r, s, f = (arrays[name][0] for name in NAVIGATION.arrays)
+    for i in range(12):
+        for j in range(12):
+            squared = sum((r[i, axis] - r[j, axis]) ** 2 for axis in range(2))
+            assert times[0, i, j] == pytest.approx(squared * s[i, j] + f[i, j], abs=1e-9)
+    assert (times[:, ~np.eye(12, dtype=bool)] >= -1e-9).all()
+
+
+@pytest.mark.parametrize("family", WHOLE)
+def test_the_device_draws_the_same_in_units_that_agree(family: str) -> None:
+    """Coordinates, slowness and traffic have units of their own, and times still follow from them."""
+    keys = torch.from_numpy(np.random.default_rng(0).integers(0, 2**32, size=40, dtype=np.int64))
+    there = sample_family_on_device(NAVIGATION, family, (12,), Noise(keys))
+    assert there is not None
+    here = NAVIGATION.travel(to_tensors(draw(family))) / TIME
+    assert torch.allclose(NAVIGATION.travel(there), here, atol=2e-6)
+    assert float(there["coordinates"].max()) < 1.0
+    assert float(there["slowness"].max()) < 1.0
+
+
+def test_what_is_special_about_each() -> None:
+    shares = {}
+    for family in WHOLE:
+        arrays = draw(family)
+        times = NAVIGATION.cost_matrix(arrays)
+        assert (arrays["slowness"][:, ~np.eye(12, dtype=bool)] >= (DISTRICT // 2 if family == "slow-ways" else 0)).all()
+        shares[family] = arrays["traffic"].sum() / times.sum()
+    assert shares["features-first"] > 0.7
+    assert 0.3 < shares["slow-ways"] < 0.6
+    assert 0.1 < shares["light-traffic"] < 0.4
+    # whatever detours save is taken off the traffic, below zero where features alone are slower
+    assert draw("shortest-ways")["traffic"].min() < 0 <= draw("features-first")["traffic"].min()
+
+
+def test_shortest_ways_have_no_detour_that_saves() -> None:
+    times = NAVIGATION.cost_matrix(draw("shortest-ways", 10))
+    detours = (times[:, :, :, None] + times[:, None]).min(2)  # over all cities between
+    assert (times <= detours).all()
+    open_times = NAVIGATION.cost_matrix(draw("features-first", 10))
+    assert (open_times > (open_times[:, :, :, None] + open_times[:, None]).min(2)).any()
+
+
+def test_the_paper_draws_times_first() -> None:
+    noise = Noise(fold(root_key(0), torch.arange(4)))
+    own = NAVIGATION.sample_on_device((6,), noise)
+    named = sample_family_on_device(NAVIGATION, "paper", (6,), Noise(noise.keys))
+    assert named is not None
+    assert all(torch.equal(named[name], own[name]) for name in NAVIGATION.arrays)
+
+
+MIXING_PMSP = Pmsp()
+NAMES = ["paper", "uniform-1000", "forbidden"]
+
+
+def kinds(numbers: NDArray[np.float64], unit: float = 1.0) -> list[str]:
+    """Tell from the numbers of instances which of the three families they are of."""
+    largest = numbers.reshape(len(numbers), -1).max(1)
+    return ["forbidden" if top == HUGE else "paper" if top < 20 and unit == 1 else "uniform-1000" for top in largest]
+
+
+def shares_drawn(where: str, shares: list[float], count: int, seed: int, most: list[float] | None = None) -> list[str]:
+    """Draw a mixture of schedules of 8 × 4 and return the families of its instances."""
+    if where == "host":
+        arrays = mix(MIXING_PMSP, NAMES, np.array(shares), count, (8, 4), np.random.default_rng(seed))["durations"]
+        return kinds(arrays)
+    found = mix_on_device(MIXING_PMSP, NAMES, torch.tensor(shares), most or [1.0] * 3, (8, 4), noise(count, seed))
+    assert found is not None
+    numbers = found["durations"].numpy()
+    # on the device times of "uniform-1000" are in tens: tell them from the whole numbers of the others
+    whole = (numbers == numbers.round()).all((1, 2))
+    return [kind if own else "uniform-1000" for kind, own in zip(kinds(numbers), whole, strict=True)]
+
+
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_a_family_has_its_share_in_the_order_of_the_names(where: str) -> None:
+    for seed in range(5):
+        assert shares_drawn(where, [0.25, 0.5, 0.25], 8, seed) == [
+            *["paper"] * 2,
+            *["uniform-1000"] * 4,
+            *["forbidden"] * 2,
+        ]
+        counts = Counter(shares_drawn(where, [0.1, 0.3, 0.6], 16, seed))
+        assert counts["paper"] in (1, 2)
+        assert counts["uniform-1000"] in (4, 5)
+        assert counts["forbidden"] in (9, 10)
+
+
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_shares_are_kept_on_average_by_batches_smaller_than_the_families(where: str) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(200):
+        counts.update(shares_drawn(where, [0.2, 0.2, 0.6], 1, seed))
+    assert counts["paper"] / 200 == pytest.approx(0.2, abs=0.1)
+    assert counts["forbidden"] / 200 == pytest.approx(0.6, abs=0.12)
+
+
+def test_shares_may_change_after_the_draw_was_made_ready() -> None:
+    """Any shares up to the most that was named: a family is shares_drawn often enough, whatever mark comes first."""
+    most = [0.5, 0.5, 0.5]
+    for shares in ([0.5, 0.25, 0.25], [0.2, 0.5, 0.3], [0.35, 0.15, 0.5]):
+        for seed in range(30):
+            counts = Counter(shares_drawn("device", shares, 7, seed, most))
+            assert sum(counts.values()) == 7
+            for name, share in zip(NAMES, shares, strict=True):
+                assert abs(counts[name] - 7 * share) < 1
+
+
+def test_no_two_instances_are_alike() -> None:
+    names = ["uniform-100", "uniform-100 "]  # the same draw under two names
+    problem = type("Twice", (Pmsp,), {"families": dict.fromkeys(names, MIXING_PMSP.families["uniform-100"])})()
+    found = mix_on_device(problem, names, torch.tensor([0.5, 0.5]), [0.5, 0.5], (6, 4), noise(10))
+    assert found is not None
+    assert len({one.numpy().tobytes() for one in found["durations"]}) == 10
+
+
+def test_where_nothing_is_drawn_on_the_device_neither_is_a_mixture() -> None:
+    class HostOnly(Pmsp):
+        def sample_on_device(self, size, noise):  # type: ignore[no-untyped-def]
+            return None
+
+    for names, there in ((["paper", "speeds"], False), (["uniform-100", "speeds"], True)):
+        for count in (1, 4):
+            found = mix_on_device(HostOnly(), names, torch.tensor([0.5, 0.5]), [0.5, 0.5], (4, 2), noise(count))
+            assert (found is not None) is there

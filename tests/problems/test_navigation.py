@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from icdc.errors import InputError
-from icdc.kernels import Noise, fold, root_key
 from icdc.problems.navigation import Navigation
 from icdc.problems.navigation_torch import squared_distances
 from icdc.problems.tensors import to_tensors
@@ -44,23 +43,6 @@ def test_travel_time_is_the_papers_formula_and_a_tmat_matrix() -> None:
         for j in range(6):
             squared = sum((a - b) ** 2 for a, b in zip(r[i], r[j], strict=True))
             assert travel[0, i, j].item() == pytest.approx(squared * s[i][j] + f[i][j])
-
-
-def test_generators_agree() -> None:
-    """On the device: the same identity, ranges and moments of every array."""
-    here = instances(3000, 6)
-    there = NAVIGATION.sample_on_device((6,), Noise(fold(root_key(0), torch.arange(3000))))
-    assert NAVIGATION.travel(there).amin() > -1e-6
-    for name in NAVIGATION.arrays:
-        assert there[name].shape == here[name].shape
-        for moment in (1, 2):
-            a, b = ((x[name].double() ** moment).mean((1, 2)) for x in (here, there))
-            error = (a.var() / len(a) + b.var() / len(b)).sqrt()
-            assert abs(a.mean() - b.mean()) < 4.5 * error, (name, moment)
-    for part in (here, there):
-        assert 0 <= part["coordinates"].min() < part["coordinates"].max() <= 1
-        assert 0 <= part["slowness"].min() < part["slowness"].max() <= 1
-    assert here["traffic"].min() < 0  # what is left may be negative, as F ∈ ℝ allows
 
 
 def test_cost_is_the_travel_time_of_the_tour() -> None:
@@ -144,24 +126,6 @@ def test_numbers_of_every_size_give_finite_features(scales: tuple[float, float, 
     for tensor in (features.relations, features.rows):
         assert tensor.dtype == torch.float32
         assert torch.isfinite(tensor).all()
-
-
-@given(st.integers(2, 6), st.integers(0, 1000))
-def test_features_move_with_the_cities(cities: int, seed: int) -> None:
-    """Renumbering the cities renumbers every feature."""
-    batch = instances(1, cities, seed)
-    order = torch.randperm(cities, generator=torch.Generator().manual_seed(seed))
-    moved = NAVIGATION.features(
-        {
-            "coordinates": batch["coordinates"][:, order],
-            "slowness": batch["slowness"][:, order][:, :, order],
-            "traffic": batch["traffic"][:, order][:, :, order],
-        }
-    )
-    plain = NAVIGATION.features(batch)
-    assert plain.rows is not None
-    torch.testing.assert_close(moved.relations, plain.relations[:, order][:, :, order], atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(moved.rows, plain.rows[:, order], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -105,16 +105,6 @@ def test_ties_give_finite_features(size: tuple[int, int], value: int) -> None:
     assert torch.isfinite(PMSP.features(batch).relations).all()
 
 
-@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 1000))
-def test_features_move_with_jobs_and_machines(jobs: int, machines: int, seed: int) -> None:
-    """Renumbering jobs and machines, each on its own, renumbers the features."""
-    batch = instances(1, (jobs, machines), seed)
-    generator = torch.Generator().manual_seed(seed)
-    a, b = torch.randperm(jobs, generator=generator), torch.randperm(machines, generator=generator)
-    moved = PMSP.features({"durations": batch["durations"][:, a][:, :, b]}).relations
-    torch.testing.assert_close(moved, PMSP.features(batch).relations[:, a][:, :, b], atol=1e-4, rtol=1e-4)
-
-
 @pytest.mark.parametrize("temperature", [0.2, 0.06])
 @pytest.mark.parametrize("size", [(5, 3), (20, 5), (50, 4)])
 def test_balanced_assignment_balances(size: tuple[int, int], temperature: float) -> None:

@@ -1,8 +1,15 @@
-"""Arrays and choices: exact numbers, and what a choice takes from a matrix."""
+"""Instances and choices as tensors, and what the reverse process asks of a batch of them."""
 
 import numpy as np
+import pytest
 import torch
+from torch import Tensor
 
+from icdc.errors import UsageError
+from icdc.problems.atsp import Atsp
+from icdc.problems.base import Instances
+from icdc.problems.pmsp import Pmsp
+from icdc.problems.task import Task
 from icdc.problems.tensors import one_hot, picked, to_tensors, totals_by_column
 
 
@@ -54,3 +61,18 @@ def test_one_hot_has_one_1_in_each_row() -> None:
     assert matrix.dtype == torch.float32
     assert matrix.tolist() == [[[0, 0, 1], [1, 0, 0]], [[0, 1, 0], [0, 1, 0]]]
     assert one_hot(torch.zeros(4, 5, 6, dtype=torch.long), 7).shape == (4, 5, 6, 7)
+
+
+class _Late(Pmsp):
+    """Counts loads twice: no longer the problem its times are about."""
+
+    def cost(self, instances: Instances, choice: Tensor) -> Tensor:
+        return 2 * super().cost(instances, choice)
+
+
+def test_only_schedules_have_times() -> None:
+    durations = torch.randint(1, 9, (2, 4, 3))
+    assert torch.equal(Task(Pmsp(), {"durations": durations}).times(), durations)
+    for task in (Task(Atsp(), {"distances": torch.rand(2, 4, 4)}), Task(_Late(), {"durations": durations})):
+        with pytest.raises(UsageError, match='cannot be decoded in the order "loads"'):
+            task.times()
