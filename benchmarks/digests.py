@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from icdc import __version__
-from icdc.solving import DiffusionSolver
+from icdc.solving.network import DiffusionSolver
 
 try:
     from icdc.io.datasets import STANDARD_SETS, standard_set

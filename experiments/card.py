@@ -19,7 +19,7 @@ from experiments.tables.rows import ANSWERS, options_as_text, options_of
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.io.datasets import STANDARD_SETS, Dataset, read_dataset, standard_set
 from icdc.models.diffusion import Model, load
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 
 WAYS: list[dict[str, Any]] = [
     {"reverse": "fresh", "temperature": 0.3},

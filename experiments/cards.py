@@ -38,7 +38,7 @@ from icdc.models.file import digest_of, pick_device, write_card
 from icdc.problems import get_problem
 from icdc.problems.base import Problem, Size
 from icdc.problems.families import sample_family
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 from icdc.solving.solver import Solver
 
 ROOT = Path(__file__).parents[1]

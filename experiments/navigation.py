@@ -33,7 +33,7 @@ from icdc.models.catalogue import path_of
 from icdc.models.diffusion import Model, load
 from icdc.models.file import digest_of, pick_device
 from icdc.problems.navigation import Navigation
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 
 SEED = 20261203
 """Of the instances: neither of training nor of validation, of a test set, or of a card."""

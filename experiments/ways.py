@@ -30,7 +30,7 @@ from icdc.models.diffusion import Model, load
 from icdc.models.file import digest_of, pick_device, write_card
 from icdc.problems import get_problem
 from icdc.problems.base import Size
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 
 Way = dict[str, Any]
 TO_A_LOCAL_OPTIMUM = 1000

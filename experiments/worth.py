@@ -41,9 +41,9 @@ from icdc.models.diffusion import Model, load
 from icdc.models.file import digest_of, pick_device
 from icdc.problems.base import Instances, Problem
 from icdc.problems.tensors import to_tensors
-from icdc.solving.diffusion import DiffusionSolver
-from icdc.solving.registry import make_solver
-from icdc.solving.solver import Abilities, Found, Request, Solver
+from icdc.solvers import make_solver
+from icdc.solving.network import DiffusionSolver
+from icdc.solving.solver import Abilities, Request, Solver
 
 ROOT = Path(__file__).parents[1]
 _CORRELATED = ("100x10", "100x20", "200x20", "200x50")
@@ -94,7 +94,7 @@ class PricedStarts(Solver):
     def refusal(self, problem: Problem) -> str | None:
         return None if problem.structure is not None else f"{problem.name} has no prices to begin from"
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         began = time.perf_counter()
         device = pick_device(self.device)
         instances = to_tensors(request.arrays, device)
@@ -110,7 +110,7 @@ class PricedStarts(Solver):
                 if more <= count:
                     break
                 count = more
-        return Found(choice, time.perf_counter() - began)
+        request.offer(choice)
 
     def _best(self, problem: Problem, instances: Instances, count: int) -> np.ndarray:
         """Return the best of so many starts of every instance, with the better parts of others, (batch, rows)."""

@@ -14,13 +14,13 @@ import pytest
 import torch
 from hypothesis import settings
 
+from icdc import solvers as registry
 from icdc.baselines.matnet import MatNet, MatNetNetworkConfig
 from icdc.cli import run
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
 from icdc.problems.base import Arrays
-from icdc.solving import registry
 
 os.environ.setdefault("ICDC_NO_BACKGROUND", "1")  # commands that tests run leave no compiler behind
 

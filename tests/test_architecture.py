@@ -62,8 +62,11 @@ ALLOWED: dict[str, set[str]] = {
         "options",
         "errors",
     },
+    "solvers": {"problems", "solving", "options", "errors"},
+    "api": {"problems", "models", "solving", "solvers", "io", "options", "errors"},
     "training": {
         "search",
+        "solvers",
         "problems",
         "diffusion",
         "models",
@@ -76,8 +79,8 @@ ALLOWED: dict[str, set[str]] = {
         "machine",
         "errors",
     },
-    "evaluation": {"problems", "solving", "io", "options", "errors"},
-    "serve": {"icdc", "problems", "models", "search", "solving", "io", "options", "machine", "errors"},
+    "evaluation": {"problems", "solving", "solvers", "io", "options", "errors"},
+    "serve": {"icdc", "problems", "models", "search", "solvers", "solving", "io", "options", "machine", "errors"},
     "client": {"problems", "solving", "io", "options", "errors"},
 }
 LEAVES = {"cli", "__main__"}

@@ -15,7 +15,8 @@ import icdc as package
 from icdc import options
 from icdc.errors import InputError, UsageError, shown_on
 from icdc.options import HTTP, OPTIONS, PYTHON, Group, http_fields, options_of
-from icdc.solving import Abilities, DiffusionSolver, Found, Improvement, Request, Solver
+from icdc.solving import Abilities, Improvement, Request, Solver
+from icdc.solving.network import DiffusionSolver
 
 SHOP = [[3, 5], [4, 2], [1, 1]]
 
@@ -118,32 +119,33 @@ def test_ragged_lists_name_the_row(rows: Any, words: str) -> None:
 
 @dataclass(frozen=True)
 class Wrong(Solver):
-    """Returns whatever it is told to."""
+    """Offers whatever it is told to, or returns it."""
 
-    found: Any
+    choice: Any
+    returned: Any = None
     name = "wrong"
     abilities = Abilities()
 
     def refusal(self, problem: Any) -> None:
         return None
 
-    def search(self, request: Request) -> Found:
-        return self.found
+    def search(self, request: Request) -> Any:
+        if self.choice is not None:
+            request.offer(self.choice)
+        return self.returned
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("choice", "returned", "words"),
     [
-        (None, "must return a Found, got NoneType"),
-        (Found(np.zeros((1, 2), dtype=int), 0.1), r"int64 choices of shape \(1, 2\), where whole numbers \(1, 3\)"),
-        (Found(np.zeros((1, 3)), 0.1), "float64 choices"),
-        (Found(np.zeros((1, 3), dtype=int), 0.1, np.zeros(2)), r"'bound' of shape \(2,\), where \(1,\)"),
-        (Found(np.zeros((1, 3), dtype=int), 0.1, None, np.zeros((1, 1))), r"'proven' of shape \(1, 1\)"),
+        (None, np.zeros((1, 3)), "must offer its solutions to the request, not return them"),
+        (np.zeros((1, 2), dtype=int), None, r"offered int64 choices of shape \(1, 2\), where whole numbers \(1, 3\)"),
+        (np.zeros((1, 3)), None, "offered float64 choices"),
     ],
 )
-def test_a_solver_of_ones_own_is_told_what_it_got_wrong(found: Any, words: str) -> None:
-    with pytest.raises(UsageError, match=f"the solver 'wrong' .*{words}"):
-        package.solve(SHOP, solver=Wrong(found))
+def test_a_solver_of_ones_own_is_told_what_it_got_wrong(choice: Any, returned: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=f"the solver 'wrong' {words}"):
+        package.solve(SHOP, solver=Wrong(choice, returned))
 
 
 def test_callbacks_know_which_instances_they_hear_of() -> None:
@@ -269,8 +271,8 @@ from icdc.options import HTTP
 from icdc.serve.limits import Limits, Settings
 from icdc.serve.requests import Source, read_task
 from icdc.serve.schema import request_document
-from icdc.solving import registry
-from icdc.solving.solver import Found, Solver
+from icdc import solvers as registry
+from icdc.solving.solver import Solver
 
 heard = []
 
@@ -285,7 +287,7 @@ class Patient(Solver):
     def search(self, request):
         import numpy as np
         heard.append(self.patience)
-        return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.1)
+        request.offer(np.zeros((request.count, request.shape[0]), dtype=np.int64))
 
 sys.modules["patient"] = types.SimpleNamespace(Patient=Patient)
 registry.SOLVERS["patient"] = registry.Entry("patient:Patient", "any", "waits")

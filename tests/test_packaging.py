@@ -65,6 +65,6 @@ def test_files_people_look_for(name: str) -> None:
 
 
 def test_every_public_name_leads_somewhere() -> None:
-    assert set(icdc.__all__) == {*icdc._HOMES, "__version__"}
+    assert set(icdc.__all__) == {*icdc._MODULES, "__version__"}
     for name in icdc.__all__:
         assert getattr(icdc, name) is not None

@@ -21,9 +21,9 @@ import torch
 
 from icdc.io.datasets import Dataset, standard_set
 from icdc.io.files import write_atomically
-from icdc.solving.registry import make_solver
-from icdc.solving.solver import Results
-from icdc.solving.verify import judge
+from icdc.solvers import make_solver
+from icdc.solving.answer import judge
+from icdc.solving.solver import Result
 
 CORES = 2
 LIMITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -70,7 +70,7 @@ def points_of(name: str, title: str, instance: Dataset, options: argparse.Namesp
     return [each for each in found if each.seconds <= 1.2 * options.seconds]
 
 
-def _efforts(name: str, instance: Dataset, seconds: float) -> Iterator[Results]:
+def _efforts(name: str, instance: Dataset, seconds: float) -> Iterator[Result]:
     """Yield the answers of a solver to growing efforts, each time from the beginning."""
     if name == "lkh":
         for runs in RUNS:

@@ -28,8 +28,8 @@ from icdc.problems import get_problem
 from icdc.search.run import Budget, meets
 from icdc.search.schedule_exact import restricted_mip
 from icdc.search.schedule_search import construct
-from icdc.solving.registry import make_solver
-from icdc.solving.verify import judge
+from icdc.solvers import make_solver
+from icdc.solving.answer import judge
 
 ROOT = Path(__file__).parents[2]
 LAST_CALL = 2.0

@@ -21,7 +21,7 @@ from icdc.errors import UsageError
 from icdc.io.datasets import STANDARD_SETS, standard_instances
 from icdc.problems import get_problem
 from icdc.problems.families import sample_family
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 from icdc.solving.solver import Solver
 
 COLUMNS = ("solver", "set", "instance", "seed", "limit", "cost", "proven", "seconds")

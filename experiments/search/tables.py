@@ -35,8 +35,8 @@ from icdc.io.datasets import shipped_references
 from icdc.io.files import write_atomically
 from icdc.problems import Atsp, Instance, Pmsp, Problem
 from icdc.problems.forbidden import with_stand_ins
-from icdc.solving.path import solve_instances
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
+from icdc.solving.jobs import solve_instances
 
 ROOT = Path(__file__).parents[2]
 EMPTY = "Not measured yet."

@@ -15,7 +15,7 @@ from pathlib import Path
 from icdc.evaluation.evaluate import evaluate, summarise
 from icdc.io.datasets import standard_set
 from icdc.io.files import write_atomically
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 
 COLUMNS = ("dataset", "steps", "gap", "gap_low", "gap_high", "seconds", "instances", "samples", "device")
 

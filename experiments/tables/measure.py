@@ -18,7 +18,7 @@ from icdc.io.datasets import STANDARD_SETS, Dataset, standard_set
 from icdc.models.card import advised
 from icdc.models.catalogue import available, card_of, path_of
 from icdc.models.file import digest_of
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 
 NOT_TRAINED = "not trained here"
 LEFT_OUT = "not measured yet"

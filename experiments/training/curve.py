@@ -21,7 +21,7 @@ import numpy as np
 from experiments.tables.figures import draw, training_curves
 from icdc.io.datasets import Dataset, read_dataset
 from icdc.io.files import write_atomically
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 from icdc.solving.solver import Solver
 from icdc.training import Progress, load_config, make_trainer, parse_override
 from icdc.training.validation import gaps_in_percent

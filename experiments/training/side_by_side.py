@@ -34,8 +34,8 @@ from icdc.diffusion.sampler import SamplingOptions
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import STANDARD_SETS, Dataset, SeededSample, standard_set
 from icdc.problems import get_problem
-from icdc.solving.diffusion import DiffusionSolver
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
+from icdc.solving.network import DiffusionSolver
 from icdc.training import Progress, Trainer, TrainingConfig, load_config, parse_override
 from icdc.training.checkpoint import STATE
 from icdc.training.validation import References, Validation

@@ -18,122 +18,93 @@ __version__ = "0.1.0"
 # else makes small networks many times faster. A value that is set already stays; so import icdc before torch.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-_HOMES = {
-    "solve": "icdc.solving.api",
-    "solve_many": "icdc.solving.api",
-    "UnfamiliarWarning": "icdc.solving.api",
-    "Answer": "icdc.solving.answer",
-    "Client": "icdc.client",
-    "Solver": "icdc.solving.solver",
-    "train": "icdc.training.api",
-    "finetune": "icdc.training.finetuning",
-    "load": "icdc.models.diffusion",
-    "Model": "icdc.models.diffusion",
-    "Problem": "icdc.problems",
-    "Features": "icdc.problems.features",
-    "FeatureSizes": "icdc.problems",
-    "Rule": "icdc.problems.rules",
-    "OneColumnPerRow": "icdc.problems.rules",
-    "HamiltonianCycle": "icdc.problems.rules",
-    "Pmsp": "icdc.problems",
-    "Atsp": "icdc.problems",
-    "Navigation": "icdc.problems",
-    "TourProblem": "icdc.problems",
-    "Instance": "icdc.problems",
-    "Starts": "icdc.problems.decoding",
-    "improve_schedules": "icdc.kernels",
-    "improve_tours": "icdc.kernels",
-    "merge_schedules": "icdc.kernels",
-    "merge_tours": "icdc.kernels",
-    "picked": "icdc.problems.tensors",
-    "totals_by_column": "icdc.problems.tensors",
-    "checked_matrix": "icdc.problems.arrays",
-    "assert_conforms": "icdc.conformance",
-    "read_instances": "icdc.io",
-    "ReadOptions": "icdc.io",
-    "InputError": "icdc.errors",
-    "UsageError": "icdc.errors",
-    "DiffusionSolver": "icdc.solving",
-    "make_solver": "icdc.solving.registry",
-    "get_problem": "icdc.problems",
+_MODULES = {
+    "Answer": "solving.answer",
+    "Atsp": "problems",
+    "Client": "client",
+    "DiffusionSolver": "solving.network",
+    "FeatureSizes": "problems",
+    "Features": "problems.features",
+    "HamiltonianCycle": "problems.rules",
+    "InputError": "errors",
+    "Instance": "problems",
+    "Model": "models.diffusion",
+    "Navigation": "problems",
+    "OneColumnPerRow": "problems.rules",
+    "Pmsp": "problems",
+    "Problem": "problems",
+    "ReadOptions": "io",
+    "Rule": "problems.rules",
+    "Solver": "solving.solver",
+    "Starts": "problems.decoding",
+    "TourProblem": "problems",
+    "UnfamiliarWarning": "api",
+    "UsageError": "errors",
+    "assert_conforms": "conformance",
+    "checked_matrix": "problems.arrays",
+    "finetune": "training.finetuning",
+    "get_problem": "problems",
+    "improve_schedules": "kernels",
+    "improve_tours": "kernels",
+    "load": "models.diffusion",
+    "make_solver": "solvers",
+    "merge_schedules": "kernels",
+    "merge_tours": "kernels",
+    "picked": "problems.tensors",
+    "read_instances": "io",
+    "solve": "api",
+    "solve_many": "api",
+    "totals_by_column": "problems.tensors",
+    "train": "training.api",
 }
+"""The module of each public name."""
+
+__all__ = ["__version__", *_MODULES]
 
 if TYPE_CHECKING:
-    from .client import Client
-    from .conformance import assert_conforms
-    from .errors import InputError, UsageError
-    from .io import ReadOptions, read_instances
-    from .kernels import improve_schedules, improve_tours, merge_schedules, merge_tours
-    from .models.diffusion import Model, load
-    from .problems import (
-        Atsp,
-        FeatureSizes,
-        Instance,
-        Navigation,
-        Pmsp,
-        Problem,
-        TourProblem,
-        get_problem,
-    )
-    from .problems.arrays import checked_matrix
-    from .problems.decoding import Starts
-    from .problems.features import Features
-    from .problems.rules import HamiltonianCycle, OneColumnPerRow, Rule
-    from .problems.tensors import picked, totals_by_column
-    from .solving import DiffusionSolver
-    from .solving.answer import Answer
-    from .solving.api import UnfamiliarWarning, solve, solve_many
-    from .solving.registry import make_solver
-    from .solving.solver import Solver
-    from .training.api import train
-    from .training.finetuning import finetune
-
-__all__ = [
-    "Answer",
-    "Atsp",
-    "Client",
-    "DiffusionSolver",
-    "FeatureSizes",
-    "Features",
-    "HamiltonianCycle",
-    "InputError",
-    "Instance",
-    "Model",
-    "Navigation",
-    "OneColumnPerRow",
-    "Pmsp",
-    "Problem",
-    "ReadOptions",
-    "Rule",
-    "Solver",
-    "Starts",
-    "TourProblem",
-    "UnfamiliarWarning",
-    "UsageError",
-    "__version__",
-    "assert_conforms",
-    "checked_matrix",
-    "finetune",
-    "get_problem",
-    "improve_schedules",
-    "improve_tours",
-    "load",
-    "make_solver",
-    "merge_schedules",
-    "merge_tours",
-    "picked",
-    "read_instances",
-    "solve",
-    "solve_many",
-    "totals_by_column",
-    "train",
-]
+    from .api import UnfamiliarWarning as UnfamiliarWarning
+    from .api import solve as solve
+    from .api import solve_many as solve_many
+    from .client import Client as Client
+    from .conformance import assert_conforms as assert_conforms
+    from .errors import InputError as InputError
+    from .errors import UsageError as UsageError
+    from .io import ReadOptions as ReadOptions
+    from .io import read_instances as read_instances
+    from .kernels import improve_schedules as improve_schedules
+    from .kernels import improve_tours as improve_tours
+    from .kernels import merge_schedules as merge_schedules
+    from .kernels import merge_tours as merge_tours
+    from .models.diffusion import Model as Model
+    from .models.diffusion import load as load
+    from .problems import Atsp as Atsp
+    from .problems import FeatureSizes as FeatureSizes
+    from .problems import Instance as Instance
+    from .problems import Navigation as Navigation
+    from .problems import Pmsp as Pmsp
+    from .problems import Problem as Problem
+    from .problems import TourProblem as TourProblem
+    from .problems import get_problem as get_problem
+    from .problems.arrays import checked_matrix as checked_matrix
+    from .problems.decoding import Starts as Starts
+    from .problems.features import Features as Features
+    from .problems.rules import HamiltonianCycle as HamiltonianCycle
+    from .problems.rules import OneColumnPerRow as OneColumnPerRow
+    from .problems.rules import Rule as Rule
+    from .problems.tensors import picked as picked
+    from .problems.tensors import totals_by_column as totals_by_column
+    from .solvers import make_solver as make_solver
+    from .solving.answer import Answer as Answer
+    from .solving.network import DiffusionSolver as DiffusionSolver
+    from .solving.solver import Solver as Solver
+    from .training.api import train as train
+    from .training.finetuning import finetune as finetune
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'icdc' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

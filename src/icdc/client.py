@@ -26,7 +26,6 @@ from .problems import get_problem, problem_path
 from .problems.base import Problem
 from .problems.instance import Conditions, Instance
 from .solving.answer import Answer
-from .solving.verify import Verdict
 
 _ERRORS: dict[int, type[IcdcError]] = {
     cls.exit_code: cls for cls in (UsageError, InputError, InfeasibleError, MissingExtraError)
@@ -120,9 +119,8 @@ class Client:
         if "conditions" in record:
             instance = replace(instance, conditions=Conditions.from_dict(record["conditions"]))
         choice = np.asarray(instance.choice(record["solution"]))
-        verdict = Verdict(True, record["objective"], record["bound"])
-        names = ("samples", "seconds", "seed", "solver", "model", "interrupted", "found_by")
-        return Answer(instance, choice, verdict, **{name: record[name] for name in names})
+        names = ("objective", "bound", "samples", "seconds", "seed", "solver", "model", "interrupted", "found_by")
+        return Answer(instance, choice, **{name: record[name] for name in names})
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = str(self._parts.hostname), self._parts.port

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from icdc.errors import UsageError
 from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
-from icdc.solving.registry import SOLVERS, make_solver
-from icdc.solving.solver import Results, Solver
-from icdc.solving.verify import judge
+from icdc.solvers import SOLVERS, make_solver
+from icdc.solving.answer import judge
+from icdc.solving.solver import Result, Solver
 
 QUICK = {"ga": "ga:iterations=20", "pso": "pso:iterations=20", "routing": "routing:seconds=0.02",
          "pyvrp": "pyvrp:iterations=30", "search": "search:seconds=0.05"}  # fmt: skip
@@ -111,7 +111,7 @@ def test_the_time_limit_of_a_batch_is_kept_and_answers_stay_feasible(name: str) 
 def test_with_no_time_at_all_there_is_still_an_answer() -> None:
     for problem, size in ((get_problem("atsp"), (12,)), (get_problem("pmsp"), (12, 3))):
         arrays = problem.sample(4, size, np.random.default_rng(4))
-        results: Results = make_solver("cpsat").solve(problem, arrays, time_limit=1e-9)
+        results: Result = make_solver("cpsat").solve(problem, arrays, time_limit=1e-9)
         assert judge(problem, arrays, results.choice)[0].all()
         assert not results.proven.any()
 

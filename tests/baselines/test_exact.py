@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as numpy_arrays
 from numpy.typing import NDArray
 
+from icdc.api import solve
 from icdc.baselines.mip import LinearModel, mtz_model, schedule_of, sequencing_model, tour_of
 from icdc.baselines.one_by_one import as_integers
 from icdc.errors import InputError, UsageError
@@ -20,9 +21,8 @@ from icdc.problems import get_problem
 from icdc.problems.base import Arrays, Problem
 from icdc.search.run import Budget
 from icdc.search.schedule_exact import load_tables, read_schedule
-from icdc.solving.api import solve
-from icdc.solving.registry import make_solver
-from icdc.solving.verify import judge
+from icdc.solvers import make_solver
+from icdc.solving.answer import judge
 
 FEW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 BruteForce = Callable[[Problem, Arrays], NDArray[np.float64]]

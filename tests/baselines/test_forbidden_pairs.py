@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from icdc.api import solve
 from icdc.baselines.matnet import MatNet, MatNetNetworkConfig, MatNetSolver
 from icdc.cli import run
 from icdc.errors import InfeasibleError
@@ -17,11 +18,10 @@ from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Instance, Pmsp, Problem
 from icdc.problems.forbidden import with_stand_ins
-from icdc.solving import DiffusionSolver
+from icdc.solvers import SOLVERS, make_solver
 from icdc.solving.answer import Answer
-from icdc.solving.api import solve
-from icdc.solving.path import solve_instances
-from icdc.solving.registry import SOLVERS, make_solver
+from icdc.solving.jobs import solve_instances
+from icdc.solving.network import DiffusionSolver
 from icdc.solving.solver import Solver
 
 QUICK = {"ga": "ga:iterations=20", "pso": "pso:iterations=20", "routing": "routing:seconds=0.02",

@@ -19,7 +19,7 @@ from icdc.errors import UsageError
 from icdc.io.datasets import standard_set
 from icdc.problems import get_problem
 from icdc.problems.tensors import to_tensors
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 
 
 def plain_shortest_job_first(times: NDArray[np.int64]) -> list[int]:

@@ -16,9 +16,9 @@ from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.tensors import to_tensors
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
+from icdc.solving.answer import judge
 from icdc.solving.solver import Solver
-from icdc.solving.verify import judge
 
 Small = tuple[MatNet, Arrays]
 

@@ -15,7 +15,7 @@ from icdc.errors import MissingExtraError, UsageError
 from icdc.problems import get_problem
 from icdc.problems.atsp import Atsp
 from icdc.problems.base import Problem
-from icdc.solving.registry import SOLVERS, make_solver, options_of
+from icdc.solvers import SOLVERS, make_solver, options_of
 
 
 def test_options_are_read_by_their_types() -> None:
@@ -68,7 +68,7 @@ def test_cplex_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_looking_around_imports_no_optional_package() -> None:
     program = (
-        "import sys, icdc.solving.registry as s, icdc.evaluation.evaluate, icdc.evaluation.report, icdc.io.datasets\n"
+        "import sys, icdc.solvers as s, icdc.evaluation.evaluate, icdc.evaluation.report, icdc.io.datasets\n"
         "[s.options_of(name) for name in s.SOLVERS if name not in ('icdc', 'network')]\n"
         "s.make_solver('cpsat'); s.make_solver('lkh'); s.make_solver('pyvrp')\n"
         "print([m for m in ('ortools', 'pyvrp', 'elkai', 'cplex') if m in sys.modules])"
@@ -90,7 +90,7 @@ def test_every_solver_describes_its_options() -> None:
 OWN = """
 from dataclasses import dataclass
 import numpy as np
-from icdc.solving import Abilities, Found, Solver
+from icdc.solving import Abilities, Solver
 
 @dataclass(frozen=True)
 class First(Solver):
@@ -101,7 +101,7 @@ class First(Solver):
         return None
 
     def search(self, request):
-        return Found(np.full((request.count, request.shape[0]), self.column), 0.0)
+        request.offer(np.full((request.count, request.shape[0]), self.column))
 
 class Thing:
     pass

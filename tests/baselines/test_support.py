@@ -13,7 +13,7 @@ from icdc.kernels import Noise
 from icdc.problems import Atsp, Navigation, Pmsp
 from icdc.problems.base import Instances
 from icdc.search.run import Budget
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 from icdc.solving.solver import Request
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from icdc.problems import get_problem
-from icdc.solving.diffusion_search import DiffusionSearch
-from icdc.solving.solver import Found, Request, Solver
+from icdc.solving.solver import Request, Solver
+from icdc.solving.trajectories import DiffusionSearch
 
 COUNT = 40
 
@@ -80,7 +80,7 @@ def test_a_killed_batch_loses_nothing(icdc: Any, batch: Path, models: dict[str, 
     command += ["--samples", 2, "--steps", 20, "--refine", 30]
     assert icdc(*command, "--out", whole).code == 0
     arguments = [str(word) for word in [*command, "--device", "cpu", "--out", killed]]
-    slow = "import torch, sys; torch.set_num_threads(1); from icdc.cli import run; import icdc.solving.diffusion as d; "
+    slow = "import torch, sys; torch.set_num_threads(1); from icdc.cli import run; import icdc.solving.network as d; "
     slow += "d.LARGEST_BATCH = 1; sys.exit(run(sys.argv[1:]))"
     process = subprocess.Popen([sys.executable, "-c", slow, *arguments], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
@@ -200,10 +200,10 @@ def test_two_processes_do_not_share_a_file(icdc: Any, shop: Path, offer: Any) ->
         def refusal(self, problem: Any) -> None:
             return None
 
-        def search(self, request: Request) -> Found:
+        def search(self, request: Request) -> None:
             other = [sys.executable, "-m", "icdc", "solve", shop, "--solver", "ect", "--out", out, "--resume"]
             seen.append(subprocess.run(other, capture_output=True, text=True, check=False))
-            return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.1)
+            request.offer(np.zeros((request.count, request.shape[0]), dtype=np.int64))
 
     offer(Second)
     assert icdc("solve", shop, "--solver", "fake", "--out", out).code == 0
@@ -235,13 +235,15 @@ def test_an_interrupted_batch_keeps_only_whole_answers(
     """Ctrl-C in the second job: the file has the first, and the second is solved in full later."""
     out = batch.with_name("answers.jsonl")
     command = ("solve", batch, *options(models), "--out", out)
-    monkeypatch.setattr("icdc.solving.diffusion.LARGEST_BATCH", 8)
+    monkeypatch.setattr("icdc.solving.network.LARGEST_BATCH", 8)
     original = DiffusionSearch.run
-    calls: list[Found] = []
+    calls: list[DiffusionSearch] = []
 
-    def run(self: DiffusionSearch) -> Found:
-        calls.append(original(self))
-        return calls[-1]._replace(interrupted=len(calls) == 2)
+    def run(self: DiffusionSearch) -> None:
+        calls.append(self)
+        original(self)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(DiffusionSearch, "run", run)
@@ -261,8 +263,8 @@ def test_infeasible_answers_stay_infeasible(icdc: Any, shop: Path, offer: Any) -
         def refusal(self, problem: Any) -> str | None:
             return None
 
-        def search(self, request: Request) -> Found:
-            return Found(np.full((1, 6), -1), 0.0)
+        def search(self, request: Request) -> None:
+            request.offer(np.full((1, 6), -1))
 
     offer(Lost)
     out = shop.with_name("answers.jsonl")

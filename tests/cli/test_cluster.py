@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from icdc.problems import get_problem
-from icdc.solving.registry import SOLVERS, Entry
+from icdc.solvers import SOLVERS, Entry
 
 COUNT = 32
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
@@ -40,7 +40,7 @@ def cluster() -> Iterator[Any]:
 SLOW = """
 import os, time
 from pathlib import Path
-from icdc.solving import DiffusionSolver
+from icdc.solving.network import DiffusionSolver
 
 class Slow(DiffusionSolver):
     def search(self, request):
@@ -71,7 +71,7 @@ def test_a_worker_killed_half_way_loses_nothing(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2] / 'src'}")
     monkeypatch.setenv("JOBS_BEGUN", str(begun))
-    monkeypatch.setattr("icdc.solving.diffusion.LARGEST_BATCH", 2)
+    monkeypatch.setattr("icdc.solving.network.LARGEST_BATCH", 2)
     command = ("solve", batch, "--solver", "network", "--model", models["atsp"], "--samples", 2, "--steps", 3)
     assert icdc(*command, "--out", alone).code == 0
     monkeypatch.setitem(SOLVERS, "network", Entry("slow_solver:Slow", "any", "logs its jobs, and holds some"))

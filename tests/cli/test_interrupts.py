@@ -18,7 +18,7 @@ import pytest
 from icdc.cli import interrupts
 from icdc.problems import get_problem
 from icdc.problems.families import sample_family
-from icdc.solving import Abilities, Found, Request, Solver
+from icdc.solving import Abilities, Request, Solver
 
 TALKING = """
 import sys
@@ -99,7 +99,7 @@ class Stubborn(Solver):
     def refusal(self, problem: Any) -> None:
         return None
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         for number in self.signals:
             os.kill(os.getpid(), number)
         raise AssertionError("the first signal ends the search")

@@ -17,7 +17,7 @@ import pytest
 from icdc import __version__
 from icdc.problems import get_problem
 from icdc.problems.base import Problem
-from icdc.solving.solver import Found, Improvement, Request, Solver
+from icdc.solving.solver import Request, Solver
 
 KEYS = "problem instance understood objective solution feasible bound gap".split()
 KEYS += "samples seconds seed solver model found_by version".split()
@@ -32,8 +32,8 @@ class FakeSolver(Solver):
     def refusal(self, problem: Problem) -> str | None:
         return None
 
-    def search(self, request: Request) -> Found:
-        return Found(np.zeros((request.count, request.shape[0]), dtype=np.int64), 0.0)
+    def search(self, request: Request) -> None:
+        request.offer(np.zeros((request.count, request.shape[0]), dtype=np.int64))
 
 
 def test_one_json_line_with_the_documented_keys(icdc: Any, shop: Path, models: dict[str, Path]) -> None:
@@ -286,7 +286,7 @@ def test_an_unexpected_error_is_exit_1(
     icdc: Any, offer: Callable[[type], None], shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(FakeSolver):
-        def search(self, request: Request) -> Found:
+        def search(self, request: Request) -> None:
             raise ZeroDivisionError("division\nby zero")
 
     offer(Broken)
@@ -299,9 +299,8 @@ def test_an_unexpected_error_is_exit_1(
 
 def test_an_interrupted_batch_prints_what_it_has(icdc: Any, offer: Callable[[type], None], tmp_path: Path) -> None:
     class Impatient(FakeSolver):
-        def search(self, request: Request) -> Found:
-            cost = np.array([1.0, np.inf, 1.0])  # the second is not reached
-            request.tell(Improvement(0.1, cost, np.zeros((3, 3), dtype=np.int64)))
+        def search(self, request: Request) -> None:
+            request.offer(np.zeros((2, 3), dtype=np.int64), places=[0, 2])  # the second is not reached
             raise KeyboardInterrupt
 
     offer(Impatient)

@@ -7,9 +7,9 @@ import numpy as np
 from icdc.cli.terminal import Watch
 from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
+from icdc.solvers import make_solver
 from icdc.solving import Improvement
-from icdc.solving.jobs import Job, Plan
-from icdc.solving.registry import make_solver
+from icdc.solving.jobs import Job
 
 
 class Terminal(io.StringIO):
@@ -20,11 +20,14 @@ class Terminal(io.StringIO):
 def begin(watch: Watch, count: int) -> None:
     """Tell a watch of a job with a bound of 3 for each of its instances."""
     shop = Instance("shop.csv", Pmsp(), {"durations": np.full((3, 2), 2)})
-    watch.begin(Job(list(range(count)), [shop] * count, Plan(make_solver("ect"), 1, 0)), np.full(count, 3.0))
+    job = Job(list(range(count)), [shop] * count, make_solver("ect"), 1, 0)
+    watch.begin(job, np.full(count, 3.0))
 
 
 def improvement(*costs: float) -> Improvement:
-    return Improvement(1.26, np.array(costs), np.zeros((len(costs), 3), dtype=np.int64))
+    count = len(costs)
+    choice = np.zeros((count, 3), dtype=np.int64)
+    return Improvement(1.26, np.array(costs), choice, np.full(count, -np.inf), [""] * count)
 
 
 def test_one_instance() -> None:

@@ -26,8 +26,8 @@ from icdc.evaluation.report import (
 from icdc.io.datasets import Dataset, standard_set, write_dataset
 from icdc.problems.base import Problem
 from icdc.problems.pmsp import Pmsp
-from icdc.solving.registry import SOLVERS, make_solver
-from icdc.solving.solver import Found, Request, Solver
+from icdc.solvers import SOLVERS, make_solver
+from icdc.solving.solver import Request, Result, Solver
 
 
 @pytest.fixture
@@ -48,9 +48,15 @@ class Scripted(Solver):
     def refusal(self, problem: Problem) -> str | None:
         return None if problem.name == "pmsp" else f"it cannot answer '{problem.name}'"
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         self.calls += 1
-        return Found(self.choice[: request.count], self.seconds, proven=np.ones(request.count, dtype=bool))
+        request.offer(self.choice[: request.count])
+        request.result.raise_bound(request.result.cost)
+
+    def solve(self, *instances: Any, **options: Any) -> Result:
+        result = super().solve(*instances, **options)
+        result.seconds = self.seconds
+        return result
 
 
 def test_optimal_solutions_have_no_gap(dataset: Dataset) -> None:

@@ -24,7 +24,7 @@ from experiments.tables.rows import (
     write_table,
 )
 from icdc.errors import InputError
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
 from icdc.training import load_config, parse_override, presets
 
 

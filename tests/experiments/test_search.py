@@ -18,7 +18,7 @@ from icdc.io import datasets
 from icdc.io.datasets import FAMILY_SETS, STANDARD_SETS, SeededSample, StandardSet, fingerprint, write_references
 from icdc.problems import get_problem
 from icdc.problems.forbidden import why_impossible
-from icdc.solving.solver import Found, Request, Solver
+from icdc.solving.solver import Request, Solver
 
 TINY = {"tiny-pmsp": ("pmsp", (6, 3), "job-correlated"), "tiny-atsp": ("atsp", (7,), "crane")}
 
@@ -167,10 +167,10 @@ class Patient(Solver):
     def refusal(self, problem: Any) -> None:
         return None
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         self.limits.append(request.time_limit)
         time.sleep(0.05)
-        return Found(np.roll(np.arange(20), -len(self.limits))[None], 0.0)
+        request.offer(np.roll(np.arange(20), -len(self.limits))[None])
 
 
 def test_a_run_of_its_own_for_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,9 @@ from icdc.problems.atsp import Atsp
 from icdc.problems.base import Arrays, Problem
 from icdc.problems.forbidden import permitted_in
 from icdc.problems.pmsp import Pmsp
-from icdc.solving.registry import SOLVERS, make_solver
-from icdc.solving.solver import Results
-from icdc.solving.verify import judge
+from icdc.solvers import SOLVERS, make_solver
+from icdc.solving.answer import judge
+from icdc.solving.solver import Result
 from icdc.training.sources import read_examples
 
 
@@ -147,7 +147,7 @@ class Interrupted:
     def supports(self, problem: Problem) -> bool:
         return True
 
-    def solve(self, problem: Problem, arrays: Arrays, **options: Any) -> Results:
+    def solve(self, problem: Problem, arrays: Arrays, **options: Any) -> Result:
         if self.blocks == 0:
             raise KeyboardInterrupt
         self.blocks -= 1
@@ -188,7 +188,7 @@ class Counting(Interrupted):
         super().__init__(99)
         self.calls: list[int] = []
 
-    def solve(self, problem: Problem, arrays: Arrays, **options: Any) -> Results:
+    def solve(self, problem: Problem, arrays: Arrays, **options: Any) -> Result:
         self.calls.append(len(arrays[problem.arrays[0]]))
         return make_solver("sjf").solve(problem, arrays, **options)
 

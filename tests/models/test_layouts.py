@@ -20,8 +20,7 @@ from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
 from icdc.problems.tensors import to_tensors
-from icdc.solving import DiffusionSolver
-from icdc.solving.fitting import default_chunk
+from icdc.solving.network import DiffusionSolver, default_chunk
 
 SMALL = {"width": 16, "heads": 2, "edge_width": 8, "encoder_layers": 2, "denoiser_layers": 2, "priced": True}
 CASES = [(Atsp(), (9,)), (Pmsp(), (11, 6))]

@@ -16,9 +16,8 @@ from icdc.problems.instance import Conditions, Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.sequencing import FlowShop
-from icdc.solving.jobs import Observer
-from icdc.solving.path import solve_instances
-from icdc.solving.registry import make_solver
+from icdc.solvers import make_solver
+from icdc.solving.jobs import Observer, solve_instances
 
 NAMES = ("a", "b", "c", "d")
 MATRIX = np.array([[0, 3, 4, 5], [6, 0, 7, 8], [1, 2, 0, 9], [4, 1, 2, 0]])

@@ -30,7 +30,7 @@ from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
 from icdc.problems.tensors import FAR, neutral, permitted_mean, permitted_pairs, to_tensors
 from icdc.search.structures import structure_of
-from icdc.solving.verify import Verdict, judge, lower_bounds, permitted, verify
+from icdc.solving.answer import answered, judge, judged, lower_bounds
 
 
 def made(problem: Problem, matrix: NDArray[Any], forbidden: NDArray[np.bool_], **names: Any) -> Instance:
@@ -101,8 +101,7 @@ def test_stand_ins_leave_the_best_the_best(case: Any) -> None:
     if good:
         assert bound <= min(good) + 1e-9
     for choice in every:
-        (verdict,) = verify(problem, instance.batch(), choice[None])
-        shown = permitted(verdict, instance, choice)
+        shown = judged(instance, choice)
         uses = forbidden_pair(instance, choice) is not None
         assert shown.feasible != uses
         assert (shown.objective is None) == uses
@@ -198,12 +197,14 @@ def test_problems_without_a_structure_have_no_forbidden_pairs() -> None:
 def test_a_bound_or_a_proof_of_a_stand_in_is_not_shown() -> None:
     instance = made(Pmsp(), np.array([[3, 4], [5, 6]]), np.array([[False, True], [True, False]]))
     assert highest_cost(instance) == 9
-    choice = np.array([0, 1])
-    assert permitted(Verdict(True, 6, 9), instance, choice) == Verdict(True, 6, 9)
-    assert permitted(Verdict(True, 6, 10), instance, choice) == Verdict(True, 6, None)
-    assert permitted(Verdict(True, 10, 10), instance, np.array([1, 1])) == Verdict(False, None, None)
+    for bound, shown in ((6, 6), (9, None), (10, None)):
+        answer = answered(instance, instance, np.array([0, 1]), 6, bound)
+        assert (answer.objective, answer.bound) == (6, shown)
+    assert judged(instance, np.array([1, 1]), 8).objective is None
+    assert answered(instance, instance, np.array([1, 1]), None, 8).bound == 8
+    assert answered(instance, instance, np.array([1, 1]), None, 10).bound is None
     free = Instance("t", Pmsp(), {"durations": np.array([[3, 4]])})
-    assert permitted(Verdict(True, 3, 100), free, np.array([0])) == Verdict(True, 3, 100)
+    assert answered(free, free, np.array([0]), None, 100).bound == 100
     assert highest_cost(free) == np.inf
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from icdc.solving.verify import judge, verdict_on
 
 import icdc
 from icdc.errors import IcdcError, InfeasibleError
@@ -19,9 +20,8 @@ from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.restating import from_original, restate, to_original
 from icdc.problems.sequencing import FlowShop, Setups
-from icdc.solving.path import solve_instances
-from icdc.solving.registry import make_solver
-from icdc.solving.verify import judge, verdict_on
+from icdc.solvers import make_solver
+from icdc.solving.jobs import solve_instances
 
 Words = dict[str, Any]
 """A solution in plain words: its order or its machines, what it costs, how many changes, what is weighed."""

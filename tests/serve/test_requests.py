@@ -20,7 +20,7 @@ from icdc.problems.instance import Conditions
 from icdc.serve.app import conditions_of
 from icdc.serve.limits import CELL_BYTES, FRAME_BYTES, Limits, Refusal, Settings, check_size
 from icdc.serve.requests import KINDS, TRACED, Source, Task, clean_name, describe, read_task
-from icdc.solving.registry import SOLVERS, solver_class
+from icdc.solvers import SOLVERS, solver_class
 
 SETTINGS = Settings(Limits(cells=100, samples=50, seconds=10.0))
 CSV = b"job,saw,mill\na,1,2\nb,3,4\nc,5,6\n"

@@ -16,7 +16,7 @@ from icdc.serve.limits import Settings
 from icdc.serve.requests import Task
 from icdc.serve.schema import Answer
 from icdc.serve.worker import Device, Message, Process, Progress, is_importing, solve_tasks
-from icdc.solving.jobs import Job, Plan
+from icdc.solving.jobs import Job
 from icdc.solving.solver import Improvement
 
 
@@ -34,8 +34,8 @@ def progress(sent: list[Message]) -> Progress:
     """The progress of two tasks, of which a job has the second one first."""
     tasks = [Task(instance([[4, 2], [3, 3]])), Task(instance([[5, 20], [15, 10]]))]
     progress = Progress(tasks, 7, sent.append)
-    plan: Any = Plan(None, 1, 0)  # type: ignore[arg-type]
-    progress.begin(Job([1, 0], [tasks[1].instance, tasks[0].instance], plan), np.array([7.5, 2.4]))
+    job = Job([1, 0], [tasks[1].instance, tasks[0].instance], None, 1, 0)  # type: ignore[arg-type]
+    progress.begin(job, np.array([7.5, 2.4]))
     return progress
 
 
@@ -54,13 +54,13 @@ def test_every_improvement_is_reported_once_to_its_task(progress: Progress, sent
     assert isinstance(second["cost"], int)
     progress.improved(Improvement(0.2, np.array([15.0, 4.0]), choice, np.array([5.0, 4.0]), ["a", "c"], places))
     assert [place for place, _ in improvements(sent)] == [1, 0, 0]
-    progress.improved(Improvement(0.3, np.array([np.inf, 4.0]), choice, places=places))
+    progress.improved(Improvement(0.3, np.array([np.inf, 4.0]), choice, np.array([5.0, 4.0]), ["", "c"], places))
     assert len(improvements(sent)) == 3
 
 
 def test_real_costs_stay_real(sent: list[Message]) -> None:
     progress = Progress([Task(instance([[0.5, 2.0], [1.5, 1.0]]))], 1, sent.append)
-    progress.improved(Improvement(0.1, np.array([1.5]), np.array([[0, 1]]), np.array([0.75]), places=(0,)))
+    progress.improved(Improvement(0.1, np.array([1.5]), np.array([[0, 1]]), np.array([0.75]), ["a"], (0,)))
     ((_, best),) = improvements(sent)
     assert (best["cost"], best["bound"]) == (1.5, 0.75)
 
@@ -68,7 +68,7 @@ def test_real_costs_stay_real(sent: list[Message]) -> None:
 def test_the_best_of_a_search_that_was_cut_off_is_checked(progress: Progress) -> None:
     assert progress.best_answer(0) is None
     choice = np.array([[0, 1], [1, 1]])
-    progress.improved(Improvement(0.1, np.array([10.0, 99.0]), choice, None, ["a", "search"], (1, 0)))
+    progress.improved(Improvement(0.1, np.array([10.0, 99.0]), choice, np.array([5.0, 3.0]), ["a", "search"], (1, 0)))
     best = progress.best_answer(0)
     assert best is not None
     assert best["objective"] == 5  # by the instance, not by the improvement

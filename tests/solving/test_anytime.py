@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from icdc.kernels import decode, improve, merge
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import Atsp, Pmsp, Problem
-from icdc.solving import AnytimeSolver, DiffusionSolver, Improvement, Request, anytime_search, chain
+from icdc.solving import Improvement, Incumbent, Request, Result, anytime, network
+from icdc.solving.anytime import LEAST, AnytimeSolver, Shares, in_thread
+from icdc.solving.network import DiffusionSolver
 from tests.families import distances_of
 
 SMALL = ModelConfig(NetworkConfig(width=16, heads=2, edge_width=8, encoder_layers=1, denoiser_layers=1))
@@ -33,8 +36,8 @@ def untrained(problem: Problem) -> Model:
 @pytest.fixture
 def fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little effort, so that something is left to find, and tests are quick."""
-    monkeypatch.setattr(anytime_search, "STEPS", 70)
-    monkeypatch.setattr(anytime_search, "PROPOSED_STEPS", 20)
+    monkeypatch.setattr(anytime, "STEPS", 70)
+    monkeypatch.setattr(anytime, "PROPOSED_STEPS", 20)
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_a_seed_repeats_itself_and_the_batch_does_not_matter() -> None:
     once = solver.solve(problem, arrays, samples=2, seed=5)
     again = solver.solve(problem, arrays, samples=2, seed=5)
     assert np.array_equal(once.choice, again.choice)
-    assert once.found_by == again.found_by
+    assert once.found_by.tolist() == again.found_by.tolist()
     alone = solver.solve(problem, {"durations": arrays["durations"][1:2]}, samples=2, seed=5)
     assert np.array_equal(alone.choice[0], once.choice[1])
 
@@ -108,22 +111,22 @@ def test_improvements_say_what_found_them_and_what_is_proven(limit: float | None
     )
     assert told[0].found_by == ["construction"]
     known = {"construction", "search", "network", "network + search"}
-    assert {by for event in told for by in event.found_by or ()} <= known
-    assert results.found_by == tuple(told[-1].found_by or ())
+    assert {by for event in told for by in event.found_by} <= known
+    assert results.found_by.tolist() == told[-1].found_by
     costs, bounds = [event.cost[0] for event in told], [event.bound for event in told]
     assert costs == sorted(costs, reverse=True)
     assert len(set(costs)) == len(costs)
-    assert all(bound is not None and bound[0] <= costs[-1] for bound in bounds)
+    assert all(bound[0] <= costs[-1] for bound in bounds)
     assert costs[-1] == results.cost[0]
 
 
 @pytest.mark.usefixtures("no_proofs")
 def test_samples_are_those_that_the_network_made() -> None:
     problem, arrays = Atsp(), {"distances": OPEN[None]}
-    many = solver_of(problem).solve(problem, arrays, samples=10**12, time_limit=1.5)
+    many = solver_of(problem).solve(problem, arrays, samples=10**12, time_limit=3.0)
     assert many.samples is not None
     assert 1 <= many.samples < 10**9
-    assert many.seconds < 2.5
+    assert many.seconds < 4.0
     few = solver_of(problem).solve(problem, arrays, samples=2, time_limit=1.5)
     assert few.samples == 2
 
@@ -155,27 +158,34 @@ def test_what_the_network_finds_is_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert best.optimal
     monkeypatch.setattr("icdc.search.tour_search.TourSearch.prove", lambda self, effort, brief=False: None)
     monkeypatch.setattr("icdc.search.tour_search.TourSearch.search", lambda self, effort: None)
-    request = Request(Atsp(), {"distances": distances[None]})
 
     class Proposing:
         model = untrained(Atsp())
         places = np.array([0])
-        found_by = "network"
+        samples = 1
 
         def __init__(self, network: Any, *rest: Any) -> None:
             self.proposal = network.choice
 
-        def turn(self, *known: Any) -> Any:
-            return self.proposal[None], np.zeros(1)
+        def turn(self, *known: Any) -> Incumbent:
+            proposed = Incumbent(1, 60, whole=True)
+            proposed.offer(self.proposal, 0, "network")
+            return proposed
 
-    monkeypatch.setattr("icdc.solving.chain.Chain", Proposing)
-    found = anytime_search.AnytimeSearch(request, lambda: Oracle(best.choice)).run()  # type: ignore[arg-type,return-value]
-    assert found.found_by == ["network"]
+    monkeypatch.setattr("icdc.solving.network.Chain", Proposing)
+
+    def search(choice: Any) -> Result:
+        request = Request(Atsp(), {"distances": distances[None]})
+        anytime.AnytimeSearch(request, lambda: Oracle(choice)).run()  # type: ignore[arg-type,return-value]
+        return request.result
+
+    found = search(best.choice)
+    assert found.found_by.tolist() == ["network"]
     assert np.array_equal(found.choice[0], best.choice)
     poor = np.roll(np.arange(60), -1)
-    found = anytime_search.AnytimeSearch(request, lambda: Oracle(poor)).run()  # type: ignore[arg-type,return-value]
+    found = search(poor)
     cost = distances[np.arange(60), found.choice[0]].sum()
-    assert found.found_by in (["network + search"], ["construction"])
+    assert found.found_by[0] in ("network + search", "construction")
     assert cost < distances[np.arange(60), poor].sum()
 
 
@@ -184,10 +194,10 @@ def test_a_start_is_kept_searched_on_from_and_named() -> None:
     best = AnytimeSolver().solve(problem, arrays)
     assert best.proven.all()
     again = AnytimeSolver().solve(problem, arrays, start=best.choice)
-    assert again.found_by == ("start",)
+    assert again.found_by.tolist() == ["start"]
     poor = AnytimeSolver().solve(problem, arrays, start=np.zeros((1, 20), dtype=np.int64))
     assert poor.exact_cost.tolist() == best.exact_cost.tolist()
-    assert poor.found_by != ("start",)
+    assert poor.found_by.tolist() != ["start"]
 
 
 @pytest.mark.usefixtures("no_proofs")
@@ -240,7 +250,7 @@ def test_a_problem_without_structure_is_the_networks() -> None:
     results = AnytimeSolver(model, steps=2, device="cpu").solve(problem, arrays, samples=2)
     alone = DiffusionSolver(model, steps=2, device="cpu").solve(problem, arrays, samples=2)
     assert np.array_equal(results.choice, alone.choice)
-    assert results.found_by == ("network",) * 2
+    assert results.found_by.tolist() == ["network"] * 2
 
 
 def test_options_are_those_of_the_network_and_checked_at_once() -> None:
@@ -342,18 +352,18 @@ def test_the_chain_begins_with_noise_and_searches_as_advised() -> None:
         ({"improve_rounds": 0}, (0.5, "noise", 0)),
     ):
         solver = DiffusionSolver(model, device="cpu", **changes)  # type: ignore[arg-type]
-        options = chain.Chain(solver, request, np.array([0]))._search.options
+        options = network.Chain(solver, request, np.array([0]))._search.options
         assert (options.temperature, options.begin, options.improve_rounds) == expected
 
 
 def test_hopeful_proofs_get_more_turns_and_more_of_the_time() -> None:
     """Sixteen turns of an instance instead of four, and three quarters of what is left if there are no others."""
-    assert anytime_search.proof_seconds(0, 1, slot=0.5, left=100.0) == 2.0
-    assert anytime_search.proof_seconds(1, 0, slot=0.5, left=100.0) == 8.0
-    assert anytime_search.proof_seconds(2, 3, slot=0.5, left=100.0) == 22.0
-    assert anytime_search.proof_seconds(1, 0, slot=0.5, left=4.0) == 3.0
-    assert anytime_search.proof_seconds(0, 5, slot=0.5, left=4.0) == 2.0
-    assert anytime_search.proof_seconds(4, 1, slot=0.5, left=4.0) == 2.0
+    assert anytime.proof_seconds(0, 1, slot=0.5, left=100.0) == 2.0
+    assert anytime.proof_seconds(1, 0, slot=0.5, left=100.0) == 8.0
+    assert anytime.proof_seconds(2, 3, slot=0.5, left=100.0) == 22.0
+    assert anytime.proof_seconds(1, 0, slot=0.5, left=4.0) == 3.0
+    assert anytime.proof_seconds(0, 5, slot=0.5, left=4.0) == 2.0
+    assert anytime.proof_seconds(4, 1, slot=0.5, left=4.0) == 2.0
 
 
 @pytest.mark.parametrize("problem", [Atsp(), Pmsp()])
@@ -370,9 +380,9 @@ def test_all_that_a_chain_does_is_compiled_beside_it(problem: Problem, monkeypat
     for module, verb in ((merge.numba, "merge"), (improve.numba, "improve")):
         for what in ("tours", "schedules"):
             watch(module, f"{verb}_{what}")
-    monkeypatch.setattr(chain, "in_background", lambda name, work: work())
+    monkeypatch.setattr(network, "in_background", lambda name, work: work())
     size = (30, 4)[: len(problem.size_names)]
-    chain.compile_chain(Request(problem, problem.sample(1, size, np.random.default_rng(0))))
+    network.compile_chain(Request(problem, problem.sample(1, size, np.random.default_rng(0))))
     tours = ["follow_tours", "follow_candidates", "join_candidates", "merge_tours", "improve_tours"]
     assert called == (tours if problem.structure == "tour" else ["merge_schedules", "improve_schedules"])
 
@@ -380,7 +390,7 @@ def test_all_that_a_chain_does_is_compiled_beside_it(problem: Problem, monkeypat
 def test_a_network_with_a_limit_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins at once; without a limit, or for a problem that nothing is known of, nothing is compiled ahead."""
     begun = []
-    monkeypatch.setattr(chain, "compile_chain", lambda request: begun.append(request.problem))
+    monkeypatch.setattr(network, "compile_chain", lambda request: begun.append(request.problem))
 
     class Another(Pmsp):
         structure = None
@@ -415,3 +425,80 @@ def test_when_no_time_is_left_the_rule_answers_the_rest_of_a_batch() -> None:
     results = icdc.make_solver("search").solve(Atsp(), arrays, time_limit=1e-9)
     assert results.feasible.all()
     assert set(results.found_by) <= {"construction", "exact", "search"}
+
+
+def test_work_is_waited_for_and_its_error_is_heard() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        time.sleep(0.05)
+        done.append(1)
+
+    in_thread(work, np.inf)
+    assert done == [1]
+
+    def fail() -> None:
+        raise ValueError("in vain")
+
+    with pytest.raises(ValueError, match="in vain"):
+        in_thread(fail, np.inf)
+
+
+def test_work_that_is_late_is_not_waited_for() -> None:
+    go_on = threading.Event()
+    begun = time.perf_counter()
+    in_thread(lambda: bool(go_on.wait(20)), begun + 0.2)  # type: ignore[arg-type, return-value]
+    took = time.perf_counter() - begun
+    go_on.set()
+    assert 0.2 <= took < 5
+
+
+def test_shares_follow_what_brought_improvements() -> None:
+    shares, both = Shares({"search": 0.75, "network": 0.25}), ["search", "network"]
+
+    def turns(count: int, **gains: float) -> float:
+        """Return how often the network has a turn."""
+        had = []
+        for _ in range(count):
+            had.append(shares.next(both))
+            shares.report(had[-1], 1.0, gains.get(had[-1], 0.0), both)
+        return had.count("network") / count
+
+    assert shares.next(both) == "search"
+    assert turns(40) == pytest.approx(LEAST + 0.25 * (1 - 2 * LEAST), abs=0.05)
+    turns(30, network=0.01)
+    assert turns(200, network=0.01) == pytest.approx(1 - LEAST, abs=0.03)  # and the search is not forgotten
+    turns(30, search=0.01)
+    assert turns(200, search=0.01) == pytest.approx(LEAST, abs=0.03)
+    turns(30, search=0.01, network=0.01)
+    assert turns(100, search=0.01, network=0.01) == pytest.approx(0.5, abs=0.1)
+    assert shares.next(["search"]) == "search"
+
+
+COUNTED = """
+import sys
+if sys.argv[1] == "warm":  # compiled functions and torch are there before the command begins
+    import numpy, torch, icdc
+    rng = numpy.random.default_rng(9)
+    icdc.solve(rng.integers(1, 99, (12, 12)), problem="atsp", seed=5)
+    icdc.solve(rng.integers(1, 99, (12, 4)), problem="pmsp", seed=5)
+from icdc.cli import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(("problem", "shape"), [("atsp", (40, 40)), ("pmsp", (24, 5))])
+def test_without_a_limit_an_answer_does_not_depend_on_what_is_loaded(
+    problem: str, shape: tuple[int, int], tmp_path: Path
+) -> None:
+    """Counted instead of timed: a cold start and a warm one end alike."""
+    file = tmp_path / "instance.csv"
+    np.savetxt(file, np.random.default_rng(3).integers(1, 1000, shape), fmt="%d", delimiter=",")
+    options = ["solve", str(file), "--problem", problem, "--no-labels", "--json", "--seed", "4", "--samples", "2"]
+    answers = []
+    for state in ("cold", "warm"):
+        command = [sys.executable, "-c", COUNTED, state, *options]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        answers.append(json.loads(ran.stdout))
+    for name in ("solution", "objective", "bound", "found_by"):
+        assert [answer[name] for answer in answers] == [answers[0][name]] * 2

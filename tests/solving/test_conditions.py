@@ -8,7 +8,7 @@ import pytest
 
 import icdc
 from icdc.errors import InfeasibleError, MissingExtraError
-from icdc.solving.registry import SOLVERS
+from icdc.solvers import SOLVERS
 
 RNG = np.random.default_rng(5)
 DISTANCES = RNG.integers(1, 40, (6, 6))

@@ -20,7 +20,7 @@ from icdc.baselines.heuristics import RandomSolver
 from icdc.errors import DivergedError, InputError, UsageError
 from icdc.models.diffusion import load
 from icdc.settings import build
-from icdc.solving import DiffusionSolver
+from icdc.solving.network import DiffusionSolver
 from icdc.training import Progress, Trainer, TrainingConfig
 from icdc.training.checkpoint import METRICS, MODEL, STATE, load_state, save_state
 

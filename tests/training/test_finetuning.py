@@ -87,14 +87,15 @@ def test_the_held_out_part_is_never_trained_on(monkeypatch: pytest.MonkeyPatch) 
 
 def judged(monkeypatch: pytest.MonkeyPatch, before: float, after: float) -> tuple[Model, Finetuned]:
     """Fine-tune for a round where the comparison says what it is told to say."""
-    from icdc.solving.solver import Results
+    from icdc.solving.solver import Result
 
     said = iter([before, after])
 
-    def solve(self: Any, problem: Any, arrays: Any, **options: Any) -> Results:
+    def solve(self: Any, problem: Any, arrays: Any, **options: Any) -> Result:
         count = len(arrays["durations"])
-        yes, choice = np.ones(count, dtype=bool), np.zeros((count, 5), dtype=np.int64)
-        return Results(choice, yes, np.full(count, next(said)), -np.ones(count), ~yes, 0.0)
+        result = Result(count, 5, whole=False)
+        result.offer(np.zeros((count, 5), dtype=np.int64), np.full(count, next(said)), "")
+        return result
 
     monkeypatch.setattr("icdc.training.finetuning.DiffusionSolver.solve", solve)
     model = untrained("pmsp", sizes=[[9, 9]], solving=[{"samples": 1, "options": {}}], results=["of the base"])

@@ -18,7 +18,7 @@ from icdc.problems.families import sample_family
 from icdc.problems.pmsp import Pmsp
 from icdc.problems.tensors import to_tensors
 from icdc.settings import build
-from icdc.solving import DiffusionSolver
+from icdc.solving.network import DiffusionSolver
 from icdc.training import Trainer, TrainingConfig
 from icdc.training.presets import read_settings
 from icdc.training.sources import Batch, Generated, GivenSet, examples_command, read_examples

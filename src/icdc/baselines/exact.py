@@ -19,8 +19,8 @@ from ..search.schedule_exact import load_tables, read_schedule
 from ..search.structures import STRUCTURES
 from ..search.tour_bounds import sum_error
 from ..search.tour_branching import branch
-from ..solving.anytime_search import AnytimeSearch
-from ..solving.solver import Abilities, Found, Request, Solver
+from ..solving.anytime import AnytimeSearch
+from ..solving.solver import Abilities, Request, Solver
 from .one_by_one import LARGEST_EXACT, Abandoned, OneByOne, Single, SingleAnswer, as_integers, interruptible, require
 from .support import Matrices
 
@@ -53,10 +53,11 @@ class ClassicalSearch(Solver):
         words = " and ".join(structure.words for structure in STRUCTURES.values())
         return f"the solver 'search' is for {words}: it cannot answer '{problem.name}'"
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         if request.time_limit is None and self.seconds is not None:
             request.time_limit = self.seconds * request.count
-        return AnytimeSearch(request, None).run()
+            request.start_clock()
+        AnytimeSearch(request, None).run()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Quick answers for all instances at once: at random, tours built city by city, schedules job by job."""
 
-import time
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -13,8 +12,8 @@ from ..problems.base import Problem
 from ..problems.rules import HamiltonianCycle
 from ..problems.task import Task
 from ..problems.tensors import permitted_pairs, to_tensors
-from ..solving.solver import Abilities, Found, Request, Solver
-from .support import ClassicalSolver, SampleRun, cost_matrices, instance_keys, sample_noise
+from ..solving.solver import Abilities, Request, Solver
+from .support import ClassicalSolver, cost_matrices, instance_keys, offer_best, parts, sample_noise
 
 _CELLS = 1 << 22
 """Numbers worked on at once, so that all start cities of many instances stay within the cache and memory."""
@@ -88,8 +87,7 @@ class TourConstruction(ClassicalSolver):
     def tours(self, costs: Tensor, first: Tensor) -> Tensor:
         """Return successors (batch, starts, n) for costs (batch, n, n) and start cities (batch, starts)."""
 
-    def search(self, request: Request) -> Found:
-        started = time.perf_counter()
+    def search(self, request: Request) -> None:
         costs = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device))
         size = costs.shape[1]
         starts = size if self.all_starts else min(request.samples, size)
@@ -100,7 +98,7 @@ class TourConstruction(ClassicalSolver):
             spread = part[:, None].expand(-1, starts, -1, -1)
             length = spread.gather(3, tours[..., None]).squeeze(3).sum(2)
             chunks.append(best_of(tours, length)[0])
-        return Found(torch.cat(chunks).cpu().numpy(), time.perf_counter() - started)
+        request.offer(torch.cat(chunks).cpu().numpy())
 
 
 @dataclass(frozen=True)
@@ -191,11 +189,9 @@ class GreedySchedule(ClassicalSolver):
     def schedule(self, durations: Tensor) -> Tensor:
         """Return a choice (batch, jobs) for durations (batch, jobs, machines)."""
 
-    def search(self, request: Request) -> Found:
-        started = time.perf_counter()
+    def search(self, request: Request) -> None:
         durations = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device))
-        choice = self.schedule(durations).cpu().numpy()
-        return Found(choice, time.perf_counter() - started)
+        request.offer(self.schedule(durations).cpu().numpy())
 
 
 @dataclass(frozen=True)
@@ -241,16 +237,16 @@ class RandomSolver(Solver):
     def refusal(self, problem: Problem) -> str | None:
         return None
 
-    def search(self, request: Request) -> Found:
-        run, problem, (rows, columns) = SampleRun(request), request.problem, request.shape
+    def search(self, request: Request) -> None:
+        problem, (rows, columns) = request.problem, request.shape
         instances = to_tensors(request.arrays, pick_device(self.device))
         content = torch.cat([instances[name].flatten(1).cpu() for name in problem.arrays], 1)
         keys = instance_keys(content.numpy(), request.seed).to(pick_device(self.device))
         masks = Task(problem, instances).mask(1)
-        for part, samples, _ in run.parts(rows * columns, _CELLS):
+        for part, samples, _ in parts(request, rows * columns, _CELLS):
             noise = sample_noise(keys[part], samples)
             scores, first = noise.uniform(rows, columns), noise.integers(rows)
             mask = None if masks is None else masks[part].repeat_interleave(len(samples), 0)
             choice = problem.rule.follow(scores, first, mask).view(-1, len(samples), rows)
-            run.keep(part, choice, problem.cost({name: array[part] for name, array in instances.items()}, choice))
-        return run.result()
+            some = {name: array[part] for name, array in instances.items()}
+            offer_best(request, part, choice, problem.cost(some, choice))

@@ -13,9 +13,9 @@ from ..errors import UsageError
 from ..kernels import Noise
 from ..models.file import pick_device
 from ..search.run import Budget
-from ..solving.solver import Abilities, Found, Request
+from ..solving.solver import Abilities, Request
 from .heuristics import shortest_job_first
-from .support import ClassicalSolver, SampleRun, cost_matrices, instance_keys, sample_noise
+from .support import ClassicalSolver, cost_matrices, instance_keys, offer_best, parts, sample_noise
 
 _GENES_IN_CACHE, _GENES_ON_DEVICE = 1 << 17, 1 << 22
 """Genes worked on at once: few enough to stay in a processor's cache, many enough to keep a GPU busy."""
@@ -69,25 +69,24 @@ class PopulationSearch(ClassicalSolver):
         first population, then after every step of the search, which never ends by itself.
         """
 
-    def search(self, request: Request) -> Found:
-        run = SampleRun(request)
+    def search(self, request: Request) -> None:
         durations = torch.from_numpy(cost_matrices(request)).to(pick_device(self.device)).double()
         keys = instance_keys(durations.cpu().numpy(), request.seed).to(durations.device)
         genes = _GENES_IN_CACHE if durations.device.type == "cpu" else _GENES_ON_DEVICE
-        for part, samples, budget in run.parts(self.individuals * durations.shape[1], genes):
-            self._evolve(run, part, durations[part], sample_noise(keys[part], samples), budget)
-        return run.result()
+        for part, samples, budget in parts(request, self.individuals * durations.shape[1], genes):
+            self._evolve(request, part, durations[part], sample_noise(keys[part], samples), budget)
 
-    def _evolve(self, run: SampleRun, part: slice, durations: Tensor, noise: Noise, budget: Budget) -> None:
+    def _evolve(self, request: Request, part: slice, durations: Tensor, noise: Noise, budget: Budget) -> None:
         """Evolve a population for each key of the noise; keep the best of each instance, every now and then."""
         samples = len(noise.keys) // len(durations)
         reported = time.perf_counter()
         steps = self.evolve(durations.repeat_interleave(samples, 0), noise)
         for step, best in enumerate(steps):  # pragma: no branch
-            last = step == self.iterations or budget.over
+            last = step == self.iterations or budget.over or request.stopped(part)
             if step == 0 or last or time.perf_counter() - reported > _REPORT_EVERY:
                 choice, cost = best()
-                run.keep(part, choice.view(len(durations), samples, -1), cost.view(len(durations), samples))
+                choice, cost = choice.view(len(durations), samples, -1), cost.view(len(durations), samples)
+                offer_best(request, part, choice, cost)
                 reported = time.perf_counter()
             if last:
                 return

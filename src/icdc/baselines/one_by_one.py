@@ -3,7 +3,6 @@
 import importlib.util
 import multiprocessing
 import threading
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from ..errors import MissingExtraError, UsageError
 from ..problems.arrays import LARGEST_INTEGER, highest_sums
 from ..search.run import Budget
-from ..solving.solver import Found, Request
+from ..solving.answer import judge
+from ..solving.solver import Request
 from .heuristics import earliest_completion, insertion_tours, longest_first_order
 from .support import ClassicalSolver, Matrices, cost_matrices, instance_keys
 
@@ -88,36 +88,30 @@ class OneByOne(ClassicalSolver):
         """Import what `answer` needs, so that it is not counted as solving time."""
         return
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         matrices = cost_matrices(request)
         tour = request.problem.structure == "tour"
         self.load()
         with _Workers(self, min(self.processes, len(matrices))) as workers:
-            began, budget = time.perf_counter(), Budget(request.time_limit)
+            request.start_clock()
             starts = _starts(matrices, tour) if request.start is None else request.start
             seeds = instance_keys(matrices, request.seed).tolist()
             singles = [
                 Single(tour, matrix, start, request.samples, key & 0x7FFFFFFF, None)
                 for matrix, start, key in zip(matrices, starts, seeds, strict=True)
             ]
-            answers: list[SingleAnswer] = []
-            interrupted = False
             try:
-                for answer in workers.answers(singles, budget):
-                    answers.append(answer)
+                for place, answer in enumerate(workers.answers(singles, request.budget)):
+                    choice = answer.choice[None]
+                    cost = judge(request.problem, request.part([place]), choice)[1]
+                    request.offer(choice, cost, places=[place])
+                    request.result.raise_bound(cost if answer.proven else [answer.bound], [place])
                     if answer.interrupted:
                         raise KeyboardInterrupt
             except KeyboardInterrupt:  # what was not reached has its quick answer
-                interrupted = True
-                answers += [SingleAnswer(single.start) for single in singles[len(answers) :]]
-            seconds = time.perf_counter() - began
-        return Found(
-            np.stack([answer.choice for answer in answers]),
-            seconds,
-            np.array([answer.bound for answer in answers], dtype=np.float64),
-            np.array([answer.proven for answer in answers], dtype=bool),
-            interrupted=interrupted,
-        )
+                rest = np.flatnonzero(~request.result.solved)
+                request.offer(starts[rest], places=rest)
+                raise
 
 
 class _Workers:

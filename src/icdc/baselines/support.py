@@ -1,6 +1,5 @@
 """What classical solvers share: the problems they answer, random numbers of instances, and samples part by part."""
 
-import time
 import zlib
 from collections.abc import Iterator
 from typing import ClassVar
@@ -13,9 +12,9 @@ from torch import Tensor
 from ..diffusion.sampler import best_of
 from ..kernels import Noise, fold, root_key
 from ..problems.base import Problem
-from ..search.run import Budget, Incumbent
+from ..search.run import Budget
 from ..search.structures import structure_of
-from ..solving.solver import Found, Improvement, Request, Solver
+from ..solving.solver import Request, Solver
 
 Matrices = NDArray[np.int64] | NDArray[np.float64]
 
@@ -57,44 +56,26 @@ def sample_noise(keys: Tensor, samples: range) -> Noise:
     return Noise(fold(fold(keys, 1)[:, None], number[None, :]).flatten())
 
 
-class SampleRun:
-    """Samples of the instances of a request, taken part by part within its time; the best of each is kept.
+def parts(request: Request, cells: int, most: int) -> Iterator[tuple[slice, range, Budget]]:
+    """Yield which instances and samples of a request come next, and the time they have; one sample of each in any case.
 
-    Every improvement is reported at once, so that Ctrl-C loses nothing.
+    cells : numbers that a sample of an instance takes; at most `most` of them are worked on at once.
     """
+    count, samples = request.count, request.samples
+    together = max(1, min(samples, most // cells))
+    size, fewest = max(1, most // (together * cells)), samples
+    for begin in range(0, count, size):
+        part = slice(begin, min(begin + size, count))
+        budget, taken = request.budget.share((part.stop - begin) / (count - begin)), 0
+        while taken < samples and not (taken and (budget.over or request.stopped(part))):
+            numbers = range(taken, min(taken + together, samples))
+            yield part, numbers, budget
+            taken = numbers.stop
+        fewest = min(fewest, taken)
+    request.result.samples = fewest
 
-    def __init__(self, request: Request) -> None:
-        self.request, self.began = request, time.perf_counter()
-        self.budget = Budget(request.time_limit)
-        self.incumbent = Incumbent(request.count, request.shape[0], whole=False)
-        self.samples = request.samples
 
-    def parts(self, cells: int, most: int) -> Iterator[tuple[slice, range, Budget]]:
-        """Yield which instances and samples come next, and the time they have; one sample of each in any case.
-
-        cells : numbers that a sample of an instance takes; at most `most` of them are worked on at once.
-        """
-        count, samples = self.request.count, self.request.samples
-        together = max(1, min(samples, most // cells))
-        size = max(1, most // (together * cells))
-        for begin in range(0, count, size):
-            part = slice(begin, min(begin + size, count))
-            budget, taken = self.budget.share((part.stop - begin) / (count - begin)), 0
-            while taken < samples and not (taken and budget.over):
-                numbers = range(taken, min(taken + together, samples))
-                yield part, numbers, budget
-                taken = numbers.stop
-            self.samples = min(self.samples, taken)
-
-    def keep(self, part: slice, choice: Tensor, cost: Tensor) -> None:
-        """Keep what is better of K choices (n, K, rows), and their costs (n, K), of the n instances of a part."""
-        best, lowest = best_of(choice, cost)
-        name = self.request.solver
-        if self.incumbent.offer(best.cpu().numpy(), lowest.double().cpu().numpy(), name, part).any():
-            seconds, now = time.perf_counter() - self.began, self.incumbent.copy()
-            if self.request.tell(Improvement(seconds, now.cost, now.choice)):
-                self.budget.cancel()
-
-    def result(self) -> Found:
-        """Return the best of every instance."""
-        return Found(self.incumbent.choice, time.perf_counter() - self.began, samples=self.samples)
+def offer_best(request: Request, part: slice, choice: Tensor, cost: Tensor) -> None:
+    """Offer the best of K choices (n, K, rows), by their costs (n, K), of the n instances of a part."""
+    best, lowest = best_of(choice, cost)
+    request.offer(best.cpu().numpy(), lowest.double().cpu().numpy(), places=part)

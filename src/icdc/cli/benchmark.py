@@ -13,7 +13,7 @@ from ..io.datasets import STANDARD_SETS, Dataset, SeededSample, open_dataset, st
 from ..io.files import write_atomically
 from ..io.solutions import IMAGES
 from ..machine import available_memory, gibibytes
-from ..solving.registry import make_solver
+from ..solvers import make_solver
 from ..solving.solver import Solver
 from .parameters import Given, check_output, find_problem, look_here, read_size, takes
 from .terminal import progress

@@ -17,11 +17,10 @@ from ..errors import InputError, UsageError, visible
 from ..io import read_instances, read_solution
 from ..models import catalogue
 from ..options import Group
-from ..problems.conditions import changes, cost, violation, with_conditions
+from ..problems.conditions import violation, with_conditions
 from ..problems.forbidden import forbidden_pair
-from ..solving.answer import verdict_text
-from ..solving.registry import SOLVERS
-from ..solving.verify import verdict_on
+from ..solvers import SOLVERS
+from ..solving.answer import judged, verdict_text
 from ..training import presets
 from .parameters import Given, check_files, conditions_of, files_of, find_problem, read_options, read_size, takes
 
@@ -61,23 +60,23 @@ def verify(
         instances[index], values, None if start is None else partial(read_solution, start), words
     )
     choice = read_solution(solution, chosen)
-    verdict = verdict_on(chosen, choice)
+    answer = judged(chosen, choice)
     if as_json:
         about = {"problem": chosen.problem.name, "instance": chosen.name, "solution": str(Path(solution))}
-        result = {"feasible": verdict.feasible, "objective": verdict.objective}
-        if stay is not None and verdict.feasible:
-            result |= {"cost": cost(chosen, choice), "changes": changes(chosen, choice)}
+        result = {"feasible": answer.feasible, "objective": answer.objective}
+        if stay is not None and answer.feasible:
+            result |= {"cost": answer.cost, "changes": answer.changes}
         conditions = {} if chosen.conditions is None else {"conditions": chosen.conditions.as_dict()}
-        print(json.dumps({**about, **conditions, **result, "bound": verdict.bound, "gap": verdict.gap}))
+        print(json.dumps({**about, **conditions, **result, "bound": answer.bound, "gap": answer.gap}))
     if chosen.conditions is not None or chosen.problem.restated:
         if (wrong := violation(chosen, choice)) is not None:
             raise InputError(f"{solution}: the solution is infeasible for {chosen.name}: {wrong}")
     elif (pair := forbidden_pair(chosen, choice)) is not None:
         raise InputError(f"{solution}: the solution uses a forbidden pair of {chosen.name}: {chosen.pair_text(pair)}")
-    if not verdict.feasible:
+    if not answer.feasible:
         raise InputError(f"{solution}: the solution is infeasible for {chosen.name}")
     if not as_json:
-        print(f"{visible(solution)}: feasible, {verdict_text(verdict, chosen, choice)}")
+        print(f"{visible(solution)}: feasible, {verdict_text(answer)}")
 
 
 @takes(seed="Seed of the instances.")

@@ -21,13 +21,12 @@ from ..problems import problem_of_file
 from ..problems.base import Problem
 from ..problems.conditions import with_conditions
 from ..problems.instance import Instance
-from ..solving.answer import Answer, json_line, text
-from ..solving.answers_file import AnswersFile
+from ..solvers import make_solver, solver_class
+from ..solving.answer import Answer, json_line, text, value_of
 from ..solving.cluster import Cluster
-from ..solving.path import solve_instances
-from ..solving.registry import make_solver, solver_class
+from ..solving.jobs import solve_instances
+from ..solving.resume import AnswersFile
 from ..solving.solver import Solver
-from ..solving.verify import verdict_on
 from .parameters import (
     Given,
     check_files,
@@ -162,7 +161,7 @@ def _read_start(source: str, instance: Instance) -> NDArray[np.int64]:
     choice = read_solution(source, instance)
     # with conditions it is checked together with them
     plain = instance.conditions is None and not instance.problem.restated
-    if plain and not verdict_on(instance, choice).feasible:
+    if plain and value_of(instance, instance, choice) is None:
         raise InputError(f"{source}: the solution is infeasible for {instance.name}")
     return choice
 
@@ -209,7 +208,7 @@ def _write(answer: Answer, out: Path | None, plot: Path | None, recorder: Record
     if plot is None:
         return
     if recorder is None:
-        save_solution(plot, answer.instance, answer.choice, answer.verdict.bound)
+        save_solution(plot, answer.instance, answer.choice, answer.bound)
         return
     order = answer.solution if answer.instance.problem.solution_is_tour else None
     final = answer.choice[:, None] == range(answer.instance.shape[1])

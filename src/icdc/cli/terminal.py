@@ -57,7 +57,7 @@ class Watch(Observer):
         for line in self._explain(job):
             self.note(line)
         single = len(job.instances) == 1
-        first = job.meant[0]
+        first = job.instances[0]
         self._words = visible(first.name) if single else f"{len(job.instances)} × {first.problem.name}"
         self._bound = float(bound[0]) if single and np.isfinite(bound[0]) else None
 
@@ -100,7 +100,7 @@ class Watch(Observer):
         if not np.isfinite(mean):
             return f"{self._words}: nothing feasible yet, {improvement.seconds:.1f} s"
         best = f"best {mean:.10g}" if len(improvement.cost) == 1 else f"mean of the best {mean:.6g}"
-        if len(improvement.cost) == 1 and improvement.bound is not None and np.isfinite(improvement.bound[0]):
+        if len(improvement.cost) == 1 and np.isfinite(improvement.bound[0]):
             self._bound = float(improvement.bound[0])
         if self._bound:
             gap = max(0.0, (mean - self._bound) / abs(self._bound))
@@ -113,7 +113,7 @@ def explained(job: Job, named_solver: bool, named_model: bool) -> list[str]:
 
     named_solver, named_model : whether the options name the solver, and the model.
     """
-    plan, first, solved, count = job.plan, job.meant[0], job.instances[0], len(job.instances)
+    solver, first, solved, count = job.solver, job.instances[0], job.solved[0], len(job.instances)
     names = solved.name if count == 1 else f"{solved.name} and {count - 1} more"
     numbers = "whole numbers" if first.integral else "real numbers"
     lines = [f"read: {names}, {subject(first)} ({first.problem.name}), {numbers}"]
@@ -127,9 +127,9 @@ def explained(job: Job, named_solver: bool, named_model: bool) -> list[str]:
         pairs = 0 if solved.forbidden is None else int(solved.forbidden.sum())
         forbidden = f", {counted(pairs, ('forbidden pair', 'forbidden pairs'))}" if pairs else ""
         lines.append(f"solved as: {subject(solved)} ({solved.problem.name}){forbidden}")
-    solver, why = plan.solver, "asked for" if named_solver else "the default"
-    tries = "1 sample" if plan.samples == 1 else f"{plan.samples} samples"
-    lines.append(f"solver: {solver.name} ({why}), {tries}, seed {plan.seed}, device {solver.runs_on}")
+    why = "asked for" if named_solver else "the default"
+    tries = "1 sample" if job.samples == 1 else f"{job.samples} samples"
+    lines.append(f"solver: {solver.name} ({why}), {tries}, seed {job.seed}, device {solver.runs_on}")
     if solver.model_name is not None:
         lines.append(f"model: {solver.model_name} ({_why_this_model(solver.model_name, named_model)})")
     elif isinstance(solver, AnytimeSolver):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from ..solving.registry import SOLVERS
+from ..solvers import SOLVERS
 from .evaluate import Summary, csv_row
 from .published import MODEL_ALONE, published
 

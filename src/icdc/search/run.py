@@ -104,6 +104,11 @@ class Incumbent:
         with self._lock:
             self.bound[places] = np.fmax(self.bound[places], bound)
 
+    def take(self, other: "Incumbent", places: Sequence[int] | NDArray[Any]) -> None:
+        """Become what another one knows of the instances at `places`."""
+        for name in ("choice", "exact_cost", "bound", "found_by"):
+            setattr(self, name, getattr(other, name)[places].copy())
+
     def at(self, place: int) -> Self:
         """Return the incumbent of one instance alone: a view, so that what is offered to it is offered here."""
         one = self._part()
@@ -132,16 +137,27 @@ def meets(cost: NDArray[Any], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
     """
     known = np.where(np.isfinite(bound), bound, 0.0)
     if np.issubdtype(cost.dtype, np.integer):
-        met = (cost <= known) | (cost <= rounded_up(known))
+        met = cost <= rounded_up(known)
     else:
         met = cost <= known + SAME * np.abs(known)
     return np.asarray(np.isfinite(bound) & met)
 
 
 def rounded_up(bound: ArrayLike) -> NDArray[np.float64]:
-    """Return bounds of integers, rounded up; what is hardly above an integer may be that integer plus rounding."""
+    """Return lower bounds of whole numbers as whole numbers; what is hardly above one may be that one plus rounding."""
     low = np.asarray(bound, dtype=np.float64)
-    return np.asarray(np.ceil(low - np.maximum(1e-6, SAME * np.abs(low))))
+    return np.asarray(np.fmax(np.floor(low), np.ceil(low - _rounding(low))))
+
+
+def contradicts(bound: NDArray[np.float64], cost: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell where lower bounds (count,) cannot be true, as they are above the costs (count,) of solutions."""
+    if np.issubdtype(cost.dtype, np.integer):
+        return np.asarray(np.ceil(bound - _rounding(bound)) > cost)
+    return np.asarray(bound > cost + SAME * np.abs(cost))
+
+
+def _rounding(bound: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.maximum(1e-6, SAME * np.abs(np.where(np.isfinite(bound), bound, 0.0)))
 
 
 def searched(by: str) -> str:

@@ -22,7 +22,7 @@ from ..models.catalogue import available, card_of
 from ..options import HTTP, options_of
 from ..problems import SHIPPED
 from ..problems.base import Problem, structure_of
-from ..solving.registry import SOLVERS
+from ..solvers import SOLVERS
 from .jobs import Events, JobRecord, Jobs, SharedJobStore
 from .limits import Refusal, Settings, refusal_of
 from .metrics import Metrics

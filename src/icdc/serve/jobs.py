@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..solving.answer import Answer
-from ..solving.verify import Verdict
 from .limits import Refusal, Settings
 from .metrics import Metrics
 from .requests import PackedTask, Source
@@ -184,7 +183,7 @@ class JobRecord(Events):
             return None
         task, best = self.task.unpack(), self.best
         answer = Answer(
-            task.instance, np.asarray(task.instance.choice(best["solution"])), Verdict(True, best["cost"], self.bound),
+            task.instance, np.asarray(task.instance.choice(best["solution"])), best["cost"], self.bound,
             task.samples or 1, best["seconds"], task.seed, task.solver, None, interrupted=True,
             found_by=best["found_by"],
         )  # fmt: skip

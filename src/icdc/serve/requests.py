@@ -24,8 +24,8 @@ from ..problems import BUILT_IN, SHIPPED, get_problem
 from ..problems.base import Problem, main_matrix
 from ..problems.conditions import with_conditions
 from ..problems.instance import Instance
-from ..solving.registry import SOLVERS
-from ..solving.registry import options_of as options_of_solver
+from ..solvers import SOLVERS
+from ..solvers import options_of as options_of_solver
 from .limits import Limits, Settings, check_cells, check_size
 
 KINDS = {

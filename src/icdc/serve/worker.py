@@ -28,12 +28,10 @@ from ..errors import IcdcError, Surface, shown_on
 from ..problems import BUILT_IN
 from ..problems.instance import Instance
 from ..search.run import Incumbent
-from ..solving.answer import Answer, verdict_text
-from ..solving.jobs import Job, Observer
-from ..solving.path import solve_instances
-from ..solving.registry import make_solver, options_of
+from ..solvers import make_solver, options_of
+from ..solving.answer import Answer, judged, verdict_text
+from ..solving.jobs import Job, Observer, solve_instances
 from ..solving.solver import Improvement
-from ..solving.verify import verdict_on
 from .limits import Refusal, Settings, refusal_of
 from .requests import PackedTask, Source, Task, describe, read_task
 
@@ -120,12 +118,10 @@ class Progress(Observer):
 
     def improved(self, improvement: Improvement) -> None:
         best, places = self.incumbent, list(improvement.places)
-        if improvement.bound is not None:
-            best.raise_bound(improvement.bound, places)
+        best.raise_bound(improvement.bound, places)
         for index, place in enumerate(places):
-            found_by = None if improvement.found_by is None else improvement.found_by[index]
-            choice = improvement.choice[index]
-            if not best.offer(choice, improvement.cost[index], found_by or "", [place])[0]:
+            found_by, choice = improvement.found_by[index], improvement.choice[index]
+            if not best.offer(choice, improvement.cost[index], found_by, [place])[0]:
                 continue
             improved = {
                 "seconds": round(time.perf_counter() - self.began, 6),
@@ -161,12 +157,10 @@ class Progress(Observer):
         choice = best.choice[place] if best.solved[place] else task.start
         if choice is None:
             return None
-        verdict = verdict_on(task.instance, choice, float(best.bound[place]))
+        found_by = best.found_by[place] if best.solved[place] else "start"
+        made = {"samples": task.samples or 1, "seed": task.seed, "solver": task.solver, "found_by": found_by}
         seconds = time.perf_counter() - self.began
-        answer = Answer(
-            task.instance, choice, verdict, task.samples or 1, seconds, task.seed, task.solver, None,
-            interrupted=True, found_by=(best.found_by[place] or None) if best.solved[place] else "start",
-        )  # fmt: skip
+        answer = judged(task.instance, choice, float(best.bound[place]), seconds=seconds, interrupted=True, **made)
         return record_of(answer)
 
     def _send(self, what: str, place: int, data: Any) -> None:
@@ -181,9 +175,9 @@ class Progress(Observer):
 
 def record_of(answer: Answer) -> dict[str, Any]:
     """Return an answer as it is sent: what `--json` prints, and whether it is proven or was interrupted."""
-    in_words = verdict_text(answer.verdict, answer.instance, answer.choice)
-    about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": in_words}
-    return answer.as_dict() | about
+    words = verdict_text(answer)
+    about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": words}
+    return {**answer.as_dict(), **about}
 
 
 def solve_tasks(tasks: Sequence[Task], observer: Observer, device: Device) -> dict[int, dict[str, Any]]:
@@ -338,7 +332,7 @@ def is_importing(frame: FrameType | None) -> bool:
 
 def _load() -> None:
     """Import what solving needs; readers and the server do without torch."""
-    from ..solving import anytime, diffusion  # noqa: F401
+    from ..solving import anytime, network  # noqa: F401
 
 
 def warm_up(device: Device) -> None:

@@ -1,11 +1,14 @@
-"""An answer for people and for programs: readable text, and one JSON object a line.
+"""Answers: judged once, from the instance alone, and written for people and for programs.
 
-What a solution looks like in words is the problem's own affair (`Problem.describe_solution`).
+Nothing here knows how an answer was found. Costs are computed afresh on the CPU, in 64-bit integers where the instance
+holds integers and in float64 otherwise: by the problem's own word, or, where it promises a `structure`, by what that
+promise says about its matrix, for which no torch is needed. The conformance kit compares the two.
 """
 
 import html
 import io
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,37 +17,44 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import visible
-from ..problems.base import Problem
-from ..problems.conditions import changes, cost, in_words
-from ..problems.forbidden import why_infeasible
-from ..problems.instance import Instance
+from ..problems.base import Arrays, Problem
+from ..problems.conditions import changes, cost, in_words, objective, violation
+from ..problems.forbidden import forbidden_pair, highest_cost, why_infeasible
+from ..problems.instance import Instance, Number
 from ..problems.present import counted, number, wrapped
-from .verify import Verdict
+from ..problems.restating import restate
+from ..search.run import SAME, contradicts, rounded_up
+from ..search.structures import structure_of
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A verified solution of one instance, and how it was made.
+    """A judged solution of one instance, and how it was made.
 
-    choice : (rows,) int64, the column of each row.
+    instance : with its conditions.
+    choice : (rows,) int64, the column of each row; −1 in all rows where there is no solution.
+    objective : what was minimised, an int where all numbers are integers; None if the solution is infeasible. It is the
+        cost and, where changes weigh something, what they weigh; bound and gap are about it.
+    bound : a proven lower bound on the optimum, rounded up where costs are integers; None if none is known.
     samples : tries that were made: fewer than were asked for where a limit or Ctrl-C came before. Of the default
         solver, the most that the network made at a time; 0 where it had no turn within the limit.
     seconds : time spent on the batch it was solved in, shared equally.
-    solver, model : who made it; the model is None for solvers that have none.
+    solver, model : what made it; the model is None for solvers that have none.
     interrupted : whether the search was stopped before it was done.
     found_by : what found it: the solver, or a part of it ("construction", "search", "exact", "network",
         "network + merging", "network + search"); "start" where nothing better than the given start was found.
-    cause : why there is no feasible answer, where whoever solved it knows.
+    cause : why there is no feasible answer, where that is known.
     """
 
     instance: Instance
     choice: NDArray[np.int64]
-    verdict: Verdict
-    samples: int
-    seconds: float
-    seed: int
-    solver: str
-    model: str | None
+    objective: int | float | None
+    bound: int | float | None
+    samples: int = 1
+    seconds: float = 0.0
+    seed: int = 0
+    solver: str = ""
+    model: str | None = None
     interrupted: bool = False
     found_by: str | None = None
     cause: str | None = None
@@ -56,23 +66,13 @@ class Answer:
 
     @property
     def feasible(self) -> bool:
-        """Whether the problem's own test accepts it."""
-        return self.verdict.feasible
-
-    @property
-    def objective(self) -> int | float | None:
-        """What was minimised, an int where all numbers are integers; None if it is infeasible.
-
-        It is the cost and, where changes weigh something, what they weigh; bound and gap are about it.
-        """
-        return self.verdict.objective
+        """Whether it is a solution: nothing infeasible or forbidden is one."""
+        return self.objective is not None
 
     @property
     def cost(self) -> int | float | None:
         """What it costs by the instance's own numbers, whatever changes weigh; None if it is infeasible."""
-        if not self.feasible or self.changes is None:
-            return self.objective
-        return cost(self.instance, self.choice)
+        return self.objective if self.changes is None else cost(self.instance, self.choice)
 
     @property
     def changes(self) -> int | None:
@@ -80,19 +80,14 @@ class Answer:
         return changes(self.instance, self.choice) if self.feasible else None
 
     @property
-    def bound(self) -> int | float | None:
-        """A proven lower bound on the optimum, where one is known."""
-        return self.verdict.bound
-
-    @property
     def gap(self) -> float | None:
-        """How far the cost can be above the optimum, as a fraction of the bound."""
-        return self.verdict.gap
+        """How far the objective can be above the optimum, as a fraction of the bound; None where unknown."""
+        return gap(self.objective, self.bound)
 
     @property
     def optimal(self) -> bool:
-        """Whether the bound is met."""
-        return self.verdict.optimal
+        """Whether the bound is met, so that nothing better exists."""
+        return self.gap == 0.0
 
     @property
     def timetable(self) -> dict[str, list[Any]]:
@@ -144,7 +139,7 @@ class Answer:
             "instance": self.instance.name,
             "understood": self.instance.understood,
             "objective": self.objective,
-            "solution": self.solution if self.choice.min() >= 0 else None,
+            "solution": self.solution if self.feasible else None,
             "feasible": self.feasible,
             **({} if self.reason is None else {"reason": self.reason}),
             **({} if self.instance.conditions is None else {"conditions": self.instance.conditions.as_dict()}),
@@ -186,7 +181,7 @@ def text(answer: Answer) -> str:
     asked = [] if conditions is None else wrapped("  asked for ", visible(conditions))
     return "\n".join(
         [
-            f"{visible(instance.name)}: {subject(instance)}, {verdict_text(answer.verdict, instance, answer.choice)}",
+            f"{visible(instance.name)}: {subject(instance)}, {verdict_text(answer)}",
             *understood,
             *asked,
             *lines,
@@ -203,27 +198,116 @@ def subject(instance: Instance) -> str:
     return problem.describe_size(instance.size)
 
 
-def verdict_text(verdict: Verdict, instance: Instance, choice: NDArray[np.int64] | None = None) -> str:
+def verdict_text(answer: Answer) -> str:
     """Return objective, bound and gap in a phrase, or that the solution is infeasible.
 
     Where changes weigh something the cost and their number come first, and what is minimised has a phrase of its own:
-    the bound is about that. For this the choice (rows,) is needed.
+    the bound is about that.
     """
-    if not verdict.feasible or verdict.objective is None:
+    if answer.objective is None:
         return "infeasible"
-    found = f"{instance.problem.objective} {number(verdict.objective)}"
+    instance, problem = answer.instance, answer.problem
+    words = f"{problem.objective} {number(answer.objective)}"
     stay = None if instance.conditions is None else instance.conditions.stay
-    if choice is not None and stay is not None:
-        tour, word = instance.problem.structure == "tour", instance.problem.row_words
-        one, many = ("new step", "new steps") if tour else (f"{word[0]} moved", f"{word[1]} moved")
-        weight = number(stay)
-        how = f"{weight} for each {one}" if tour else f"{weight} longer for each {one}"
-        changed = counted(changes(instance, choice) or 0, (one, many))
-        found = f"{instance.problem.objective} {number(cost(instance, choice))} with {changed}; "
-        found += f"weighed {number(verdict.objective)} ({how})"
-    if verdict.optimal:
-        return f"{found}, optimal"
-    if verdict.bound is None:
-        return found
-    gap = "" if verdict.gap is None else f" (gap {100 * verdict.gap:.2f} %)"
-    return f"{found}, at least {number(verdict.bound)} is needed{gap}"
+    if stay is not None:
+        tour, weight, row = problem.structure == "tour", number(stay), problem.row_words
+        one, many = ("new step", "new steps") if tour else (f"{row[0]} moved", f"{row[1]} moved")
+        each = f"{weight} for each {one}" if tour else f"{weight} longer for each {one}"
+        words = f"{problem.objective} {number(answer.cost or 0)} with {counted(answer.changes or 0, (one, many))}; "
+        words += f"weighed {number(answer.objective)} ({each})"
+    if answer.optimal:
+        return f"{words}, optimal"
+    if answer.bound is None:
+        return words
+    percent = "" if answer.gap is None else f" (gap {100 * answer.gap:.2f} %)"
+    return f"{words}, at least {number(answer.bound)} is needed{percent}"
+
+
+def judged(instance: Instance, choice: NDArray[np.int64], bound: float = -math.inf, **made: Any) -> Answer:
+    """Judge a choice (rows,) of an instance, with the better of a given lower bound and the problem's own.
+
+    made : the fields of the answer that say how the choice was made.
+    """
+    solved = restate(instance)
+    bound = float(np.fmax(lower_bounds(solved.problem, solved.batch())[0], bound))
+    return answered(instance, solved, choice, value_of(instance, solved, choice), bound, **made)
+
+
+def value_of(instance: Instance, solved: Instance, choice: NDArray[np.int64]) -> Number | None:
+    """Return what a choice (rows,) costs, with what its changes weigh; None if it is infeasible.
+
+    solved : the instance as solvers are given it, without conditions.
+    """
+    if solved is not instance:
+        if violation(instance, choice) is not None:
+            return None
+        value = objective(instance, choice)
+        return value if solved.integral else float(value)
+    feasible, costs = judge(instance.problem, instance.batch(), choice[None])
+    found: Number = costs[0].item()
+    return found if feasible[0] and forbidden_pair(instance, choice) is None else None
+
+
+def answered(
+    instance: Instance, solved: Instance, choice: NDArray[np.int64], value: Number | None, bound: float, **made: Any
+) -> Answer:
+    """Return the answer that a judged choice (rows,) of an instance is.
+
+    Parameters
+    ----------
+    solved : the instance as solvers are given it, without conditions.
+    value : what the choice costs; None if it is infeasible.
+    bound : a proven lower bound; −inf where there is none. Numbers that stand in for forbidden pairs are none.
+    """
+    whole = solved.integral and (isinstance(value, int) or solved.problem.structure is not None)
+    low = int(rounded_up(bound)) if whole and math.isfinite(bound) else bound
+    known = math.isfinite(bound) and bound <= highest_cost(solved)
+    if value is not None and known:
+        if contradicts(np.array([low]), np.array([value]))[0]:
+            known = False
+        elif gap(value, low) == 0:
+            low = value  # sums of reals may differ in their last digits
+    return Answer(instance, choice, value, low if known else None, **made)
+
+
+def gap(objective: Number | None, bound: Number | None) -> float | None:
+    """Return how far an objective can be above the optimum, as a fraction of the bound; None where unknown.
+
+    Whole numbers are compared exactly, reals up to rounding.
+    """
+    if objective is None or bound is None:
+        return None
+    excess = objective - bound
+    whole = isinstance(objective, int) and isinstance(bound, int)
+    if excess <= (0 if whole else SAME * abs(bound)):
+        return 0.0
+    return excess / abs(bound) if bound else None
+
+
+def judge(problem: Problem, arrays: Arrays, choice: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return whether choices (count, rows) are feasible and what they cost, (count,) each.
+
+    Costs are int64 or float64, and mean nothing where a choice is not feasible.
+    """
+    rows, columns = problem.shape(problem.size(arrays))
+    if choice.shape != (len(next(iter(arrays.values()))), rows):
+        raise ValueError(f"there are choices of shape {choice.shape} for {rows} rows")
+    costs = None if problem.structure is None else problem.cost_matrix(arrays)
+    if problem.structure is not None and costs is not None:
+        return structure_of(problem.structure).judge(costs, choice)
+    import torch
+
+    from ..problems.tensors import to_tensors
+
+    instances = to_tensors(arrays)
+    chosen = torch.from_numpy(np.ascontiguousarray(choice, dtype=np.int64))[:, None]
+    feasible = problem.feasible(instances, chosen)[:, 0].numpy()
+    # an infeasible choice may point outside the matrix; cost it as if it stayed inside, and do not tell
+    cost = problem.cost(instances, chosen.clamp(0, columns - 1))[:, 0]
+    return feasible, (cost.double() if cost.is_floating_point() else cost).numpy()
+
+
+def lower_bounds(problem: Problem, arrays: Arrays) -> NDArray[np.float64]:
+    """Return the problem's own lower bound of every instance, (count,); −inf where it has none."""
+    bound = problem.lower_bound(arrays)
+    return np.full(len(next(iter(arrays.values()))), -math.inf) if bound is None else bound

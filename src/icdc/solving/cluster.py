@@ -7,17 +7,13 @@ import importlib.util
 import logging
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import IcdcError, MissingExtraError, UsageError
-from ..problems.instance import Instance
 from .answer import Answer
-from .jobs import Job, Observer, Plan
-from .path import do
+from .jobs import Job, Observer, do
 from .solver import Solver
 
 RETRIES = 20
@@ -64,21 +60,22 @@ class Cluster:
         """
         ray = _ray()
         total = sum(len(job.places) for job in jobs)
-        plans: dict[int, Any] = {}
+        solvers: dict[int, Any] = {}
         left = iter(jobs)
         running: dict[Any, Job] = {}
         try:
             while True:
-                workers = max(1, self._workers(jobs[0].plan.solver)) if jobs else 0
+                workers = max(1, self._workers(jobs[0].solver)) if jobs else 0
                 while len(running) < AHEAD * workers and (job := next(left, None)) is not None:
                     share = None if time_limit is None else time_limit * workers * len(job.places) / total
-                    if id(job.plan) not in plans:
-                        plans[id(job.plan)] = ray.put(job.plan)  # the model travels once
+                    solver = job.solver
+                    if id(solver) not in solvers:
+                        solvers[id(solver)] = ray.put(solver)  # a model travels once
                     work = ray.remote(_work).options(
-                        num_cpus=1, num_gpus=int(self._on_gpus(job.plan.solver)), max_retries=RETRIES
+                        num_cpus=1, num_gpus=int(self._on_gpus(solver)), max_retries=RETRIES
                     )
-                    parts = (job.places, job.instances, plans[id(job.plan)], job.start)
-                    running[work.remote(*parts, share, __version__)] = job
+                    alone = replace(job, solver=None)  # type: ignore[arg-type]
+                    running[work.remote(alone, solvers[id(solver)], share, __version__)] = job
                 if not running:
                     return
                 for done in ray.wait(list(running), num_returns=1)[0]:
@@ -102,18 +99,11 @@ class Cluster:
         return int(_ray().cluster_resources().get("GPU" if self._on_gpus(solver) else "CPU", 0))
 
 
-def _work(
-    places: list[int],
-    instances: list[Instance],
-    plan: Plan,
-    start: NDArray[np.int64] | None,
-    time_limit: float | None,
-    version: str,
-) -> dict[int, Answer]:
-    """Do a job; this is what runs on a worker."""
+def _work(job: Job, solver: Solver, time_limit: float | None, version: str) -> dict[int, Answer]:
+    """Do a job, which comes without its solver; this is what runs on a worker."""
     if version != __version__:
         raise UsageError(f"the worker has icdc {__version__}, and this is icdc {version}: install the same everywhere")
-    return do(Job(places, instances, plan, start), time_limit, Observer())
+    return do(replace(job, solver=solver), time_limit, Observer())
 
 
 def _received(task: Any, job: Job) -> dict[int, Answer]:

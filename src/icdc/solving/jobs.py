@@ -1,26 +1,82 @@
-"""Jobs: instances of one problem, size and kind of number, which are solved in one call, and how they are made."""
+"""The way from instances to checked answers; every caller takes it: Python, the command line, a service.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+Instances are cut into jobs, those of one problem, size and kind of number together; a job is solved in one call.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..problems.base import Arrays, Problem
+from ..problems.conditions import in_words, violation
+from ..problems.forbidden import forbidden_pair, highest_cost, why_impossible
 from ..problems.instance import Instance
-from ..problems.restating import to_original
-from .request import Improvement
-from .solver import Solver
+from ..problems.restating import from_original, restate, to_original
+from .answer import Answer, answered, lower_bounds, value_of
+from .solver import Improvement, Request, Result, Solver
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .resume import AnswersFile
+
+LOADING, MOST_LOADING = 1.0, 0.25
+"""Seconds, and a part of the others' time, that the first job has more than its share, as it loads libraries."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Instances that are solved in one call, and how.
+
+    places : where they are in the input.
+    solved : the instances as solvers are given them: plain ones, which may have an `original`.
+    solver, samples, seed : what solves them, ready to start, with how many samples, from which seed.
+    start : (count, rows), solutions of these to begin from.
+    """
+
+    places: list[int]
+    solved: list[Instance]
+    solver: Solver
+    samples: int
+    seed: int
+    start: NDArray[np.int64] | None = None
+
+    @cached_property
+    def instances(self) -> list[Instance]:
+        """The instances as they were asked."""
+        return [one.original or one for one in self.solved]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that is solved."""
+        return self.solved[0].problem
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The arrays that are solved, stacked."""
+        return stacked(self.solved)
+
+    def as_asked(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return choices (count, rows) of what is solved as those of the instances that were asked."""
+        return np.stack([to_original(one, row) for one, row in zip(self.solved, choice, strict=True)])
+
+    def part(self, kept: Sequence[int]) -> "Job":
+        """Return the part of the job with some of its instances, by their numbers in it."""
+        places, solved = [self.places[number] for number in kept], [self.solved[number] for number in kept]
+        return replace(self, places=places, solved=solved, start=None if self.start is None else self.start[list(kept)])
 
 
 class Observer:
     """Hears how solving goes; every method may be overridden, and does nothing here."""
 
     def note(self, sentence: str) -> None:
-        """Hear something that whoever asked should know, such as that instances are new to the model."""
+        """Hear what the caller should know, such as that instances are new to the model."""
 
-    def begin(self, job: "Job", bound: NDArray[np.float64]) -> None:
+    def begin(self, job: Job, bound: NDArray[np.float64]) -> None:
         """Hear that a job begins, and the lower bounds (count,) known before it; −inf where there is none."""
 
     def improved(self, improvement: Improvement) -> bool | None:
@@ -28,38 +84,85 @@ class Observer:
         return None
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How instances of one size are solved: by whom, ready to start, with how many samples, from which seed."""
+def solve_instances(
+    instances: Sequence[Instance],
+    solver: Solver,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    starts: Sequence[NDArray[np.int64] | None] | None = None,
+    observer: Observer | None = None,
+    cluster: "Cluster | None" = None,
+    file: "AnswersFile | None" = None,
+) -> Iterator[tuple[int, Answer]]:
+    """Yield a checked answer for every instance, with the instance's place in the input.
 
-    solver: Solver
-    samples: int
-    seed: int
+    Instances of one size are solved together, each size by the model that suits it. Ctrl-C ends it; what was found by
+    then is still yielded, and says that it was interrupted.
+
+    Parameters
+    ----------
+    instances : of any problems and sizes, each with its conditions.
+    samples : tries for each instance; None for as many as the solver takes by itself.
+    time_limit : seconds for all instances together.
+    starts : a solution (rows,) of every instance to begin from, or None for those without; no answer is worse.
+    observer : hears how it goes.
+    cluster : other machines that do the work.
+    file : takes the answers as they come; they are then yielded in that order instead of the order of the input, and
+        those that the file had before are not made again.
+    """
+    observer = observer or Observer()
+    remote = None if cluster is None else cluster.device_of(solver)
+    jobs = cut_jobs(instances, solver, samples, seed, starts, observer, remote)
+
+    def answers_of(some: Sequence[Job]) -> Iterator[dict[int, Answer]]:
+        return do_all(some, time_limit, observer) if cluster is None else cluster.do_all(some, time_limit)
+
+    if file is None:
+        yield from in_order(answers_of(jobs))
+        return
+    before = file.take_up(instances, jobs, time_limit is not None)
+    # a job is done whole or not at all, so that a batch that was stopped ends like one that was not
+    for fresh in answers_of([job for job in jobs if not before >= set(job.places)]):
+        if any(answer.interrupted for answer in fresh.values()):
+            yield from fresh.items()  # not for the file: the next call gives these instances their full effort
+            return
+        new = {place: answer for place, answer in fresh.items() if place not in before}
+        file.append(new)
+        yield from new.items()
 
 
-@dataclass(frozen=True)
-class Job:
-    """Instances that can be stacked, with their places in the input and the solutions (count, rows) to start from."""
+def cut_jobs(
+    instances: Sequence[Instance],
+    solver: Solver,
+    samples: int | None,
+    seed: int,
+    starts: Sequence[NDArray[np.int64] | None] | None,
+    observer: Observer,
+    remote: str | None = None,
+) -> list[Job]:
+    """Cut instances into jobs, always the same way for the same instances, and say what is new to the solver.
 
-    places: list[int]
-    instances: list[Instance]
-    plan: Plan
-    start: NDArray[np.int64] | None = None
-
-    @property
-    def problem(self) -> Problem:
-        """The problem they share."""
-        return self.instances[0].problem
-
-    @property
-    def meant(self) -> list[Instance]:
-        """The instances as they were asked."""
-        return [instance.original or instance for instance in self.instances]
-
-    @property
-    def arrays(self) -> Arrays:
-        """Their arrays, stacked."""
-        return stacked(self.instances)
+    remote : the kind of device on which other machines will do the jobs, if they do.
+    """
+    jobs = []
+    solved = [restate(instance) for instance in instances]
+    begins = [None] * len(instances) if starts is None else starts
+    for places in alike(solved, [start is not None for start in begins]):
+        group = [solved[place] for place in places]
+        problem, arrays = group[0].problem, stacked(group)
+        size = problem.size(arrays)
+        ready = solver.prepared(problem, size, None if remote is None else "cpu")
+        _note_what_is_new(ready, group, arrays, observer)
+        tries = solver.default_samples if samples is None else samples
+        together = ready.together(problem, size, tries, remote)
+        for begin in range(0, len(places), together):
+            part = places[begin : begin + together]
+            given = [from_original(solved[place], one) for place in part if (one := begins[place]) is not None]
+            start = np.stack(given) if given else None
+            jobs.append(Job(part, group[begin : begin + together], ready, tries, seed, start))
+    return jobs
 
 
 def stacked(instances: Sequence[Instance]) -> Arrays:
@@ -67,75 +170,155 @@ def stacked(instances: Sequence[Instance]) -> Arrays:
     return {name: np.stack([one.arrays[name] for one in instances]) for name in instances[0].arrays}
 
 
-def alike(instances: Sequence[Instance], begun: Sequence[bool] | None = None) -> list[list[int]]:
-    """Group the places of instances that can be stacked; integers and reals stay apart, so that integers stay exact.
+def alike(instances: Sequence[Instance], begun: Sequence[bool]) -> list[list[int]]:
+    """Group the places of instances that can be solved together, with or without a solution to begin from.
 
-    begun : whether each has a solution to begin from; those with and without are not mixed.
+    Integers and reals stay apart, so that integers stay exact, and so do those whose originals are of different sizes.
     """
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for place, instance in enumerate(instances):
         kinds = tuple((a.shape, np.issubdtype(a.dtype, np.integer)) for a in instance.arrays.values())
         # problems of one class are alike unless they hold something of their own
-        problem = instance.problem
-        original = instance.original or instance  # sizes of these are not mixed, either
-        started = begun is not None and begun[place]
+        problem, original = instance.problem, instance.original or instance
         kind = id(problem) if vars(problem) else type(problem)
-        key = (kind, kinds, type(original.problem), original.shape[0], started)
-        found.setdefault(key, []).append(place)
-    return list(found.values())
+        key = (kind, kinds, type(original.problem), original.shape[0], begun[place])
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
 
 
-def plan_jobs(
-    instances: Sequence[Instance],
-    solver: Solver,
-    samples: int | None,
-    seed: int,
-    starts: Sequence[NDArray[np.int64] | None] | None,
-    observer: Observer,
-    remote_device: str | None = None,
-) -> list[Job]:
-    """Cut instances into jobs, always the same way for the same instances, and say what is new to the solver.
-
-    starts : solutions by place in the input, None where there is none.
-    remote_device : the kind of device on which other machines will do the jobs, if they do.
-    """
-    jobs = []
-    begins = [None] * len(instances) if starts is None else starts
-    for places in alike(instances, [one is not None for one in begins]):
-        group = [instances[place] for place in places]
-        problem, arrays = group[0].problem, stacked(group)
-        size = problem.size(arrays)
-        ready = solver.prepared(problem, size, None if remote_device is None else "cpu")
-        _say_what_is_new(ready, group, arrays, observer)
-        plan = Plan(ready, solver.default_samples if samples is None else samples, seed)
-        together = ready.together(problem, size, plan.samples, remote_device)
-        for begin in range(0, len(places), together):
-            part = slice(begin, begin + together)
-            given = [one for place in places[part] if (one := begins[place]) is not None]
-            start = np.stack(given) if given else None
-            jobs.append(Job(places[part], group[part], plan, start))
-    return jobs
-
-
-def _say_what_is_new(solver: Solver, instances: Sequence[Instance], arrays: Arrays, observer: Observer) -> None:
+def _note_what_is_new(solver: Solver, instances: Sequence[Instance], arrays: Arrays, observer: Observer) -> None:
     """Say in one line where instances are outside what the solver's model knows."""
-    said = solver.unfamiliar(instances[0].problem, arrays)
-    names = [instance.name for instance, words in zip(instances, said, strict=True) if words is not None]
-    if names:
-        what = next(words for words in said if words is not None)
-        others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-        observer.note(f"{names[0]}{others} is new to the model '{solver.model_name}': {what}")
+    sentences = solver.unfamiliar(instances[0].problem, arrays)
+    new = [(one.name, words) for one, words in zip(instances, sentences, strict=True) if words is not None]
+    if new:
+        name, words = new[0]
+        others = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+        observer.note(f"{name}{others} is new to the model '{solver.model_name}': {words}")
 
 
-def part_of(job: Job, places: Sequence[int]) -> Job:
-    """Return the part of a job at some of its places."""
-    kept = [number for number, place in enumerate(job.places) if place in set(places)]
-    start = None if job.start is None else job.start[kept]
-    return Job(list(places), [job.instances[number] for number in kept], job.plan, start)
+def do_all(jobs: Sequence[Job], time_limit: float | None, observer: Observer) -> Iterator[dict[int, Answer]]:
+    """Do job after job, sharing out the time that is left by numbers of instances; Ctrl-C ends it."""
+    began = time.perf_counter()
+    left = sum(len(job.places) for job in jobs)
+    for number, job in enumerate(jobs):
+        share = None
+        if time_limit is not None:
+            share = max(0.01, time_limit - (time.perf_counter() - began)) * len(job.places) / left
+            if number == 0:
+                share += min(LOADING, MOST_LOADING * (time_limit - share))
+        late = time_limit is not None and time.perf_counter() - began >= time_limit
+        left -= len(job.places)
+        answers = do(job, share, observer, late=late)
+        yield answers
+        if len(answers) < len(job.places) or any(answer.interrupted for answer in answers.values()):
+            return
 
 
-def to_originals(instances: Sequence[Instance], choice: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return choices (count, rows) of the instances of a job as those of the instances that were asked."""
-    if all(instance.original is None for instance in instances):
-        return choice
-    return np.stack([to_original(instance, row) for instance, row in zip(instances, choice, strict=True)])
+def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = False) -> dict[int, Answer]:
+    """Solve the instances of a job; return an answer for each place.
+
+    After Ctrl-C only for those that have one, and they say so. Where it is too `late` for any search, the answer is
+    what the problem's rule gives at once.
+    """
+    began = time.perf_counter()
+    possible = [number for number, one in enumerate(job.solved) if why_impossible(one) is None]
+    impossible = {
+        job.places[number]: _answer(job, number, np.full(one.shape[0], -1), None, -np.inf)
+        for number, one in enumerate(job.solved)
+        if number not in set(possible)
+    }
+    if impossible:
+        job = job.part(possible)
+    if not possible:
+        return impossible
+    result = _result(job, time_limit, observer, began, late)
+    seconds = (time.perf_counter() - began) / len(job.places)
+    about = {
+        "samples": job.samples if result.samples is None else result.samples,
+        "seconds": seconds,
+        "model": result.model,
+        "interrupted": result.interrupted,
+    }
+    answers = {
+        place: _answer(job, number, result.choice[number], result.exact_cost[number].item() if ok else None,
+                       result.bound[number], found_by=result.found_by[number] or None, **about)
+        for number, (place, ok) in enumerate(zip(job.places, result.solved.tolist(), strict=True))
+    }  # fmt: skip
+    return impossible | {place: one for place, one in answers.items() if one.feasible or not result.interrupted}
+
+
+def _result(job: Job, time_limit: float | None, observer: Observer, began: float, late: bool) -> Result:
+    """Return what the solver of a job finds; without any search where it is too late, or was interrupted before."""
+    interrupted = False
+    try:
+        if not late:
+            return _searched(job, time_limit, observer, began)
+    except KeyboardInterrupt:  # before the solver had begun; while it searches, it sees to that itself
+        interrupted = True
+    request = Request(job.problem, job.arrays, start=job.start)
+    request.answer_at_once()
+    request.result.interrupted, request.result.samples = interrupted, 0
+    return request.checked()
+
+
+def _searched(job: Job, time_limit: float | None, observer: Observer, began: float) -> Result:
+    """Return what the solver of a job finds, while the observer hears of it."""
+    bound = None if job.solver.abilities.bound else lower_bounds(job.problem, job.arrays)
+    highest = np.array([highest_cost(one) for one in job.solved], dtype=np.float64)
+    low = np.full(len(job.places), -np.inf) if bound is None else bound
+    observer.begin(job, np.where(low <= highest, low, -np.inf))
+
+    def improved(best: Improvement) -> bool | None:
+        # numbers that stand in for forbidden pairs are never shown
+        cost = np.where(best.cost <= highest, best.cost, np.inf)
+        low = np.where(best.bound <= highest, best.bound, -np.inf)
+        choice, places = job.as_asked(best.choice), tuple(job.places)
+        return observer.improved(replace(best, cost=cost, choice=choice, bound=low, places=places))
+
+    return job.solver.solve(
+        job.problem,
+        job.arrays,
+        samples=job.samples,
+        seed=job.seed,
+        time_limit=None if time_limit is None else max(0.001, time_limit - (time.perf_counter() - began)),
+        start=job.start,
+        bound=bound,
+        callback=improved,
+    )
+
+
+def _answer(
+    job: Job, number: int, solution: NDArray[np.int64], value: int | float | None, bound: float, **made: Any
+) -> Answer:
+    """Return the answer of an instance of a job, by its number in it, from a choice (rows,) of what was solved."""
+    solved, instance = job.solved[number], job.instances[number]
+    choice = to_original(solved, solution)
+    if value is not None and forbidden_pair(solved, solution) is not None:
+        value = None
+    if value is not None and solved is not instance:
+        value = value_of(instance, solved, choice)
+        if value is None:
+            wrong = violation(instance, choice)
+            raise AssertionError(f"{instance.name}: what was solved is not what was asked: {wrong}")
+    usual = {"samples": job.samples, "seed": job.seed, "solver": job.solver.name, "model": job.solver.model_name}
+    answer = answered(instance, solved, choice, value, bound, **(usual | made))
+    if solved is instance or answer.feasible:
+        return answer
+    words = in_words(instance)
+    cause = "every solution that was found uses a forbidden pair"
+    cause += "" if words is None else f" or does not keep to what is asked ({words})"
+    return replace(answer, cause=why_impossible(solved) or (None if solved.forbidden is None else cause))
+
+
+def in_order(answers: Iterable[dict[int, Answer]]) -> Iterator[tuple[int, Answer]]:
+    """Yield answers with their places in the order of the input, each as soon as all before it are there."""
+    waiting: dict[int, Answer] = {}
+    following = 0
+    for fresh in answers:
+        waiting.update(fresh)
+        while following in waiting:
+            yield following, waiting.pop(following)
+            following += 1
+    # after an interruption some places stay empty; what was found is still worth having
+    for place in sorted(waiting):
+        yield place, waiting[place]

@@ -25,7 +25,7 @@ from ..options import check, check_kind
 from ..problems import problem_path
 from ..problems.base import Arrays
 from ..settings import build
-from ..solving import DiffusionSolver
+from ..solving.network import DiffusionSolver
 from .algorithm import Trainer
 from .checkpoint import STATE
 from .config import ImprovementConfig, OptimizerConfig, TrainingConfig

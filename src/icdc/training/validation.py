@@ -21,8 +21,8 @@ from ..models.diffusion import CANDIDATES_ORDER, Model
 from ..problems import problem_path
 from ..problems.base import Arrays, Problem, Size
 from ..problems.families import sample_family
-from ..solving.diffusion import DiffusionSolver
-from ..solving.registry import make_solver
+from ..solvers import make_solver
+from ..solving.network import DiffusionSolver
 
 SHIPPED = Path(__file__).with_name("references.json")
 """References of the presets that learn families."""

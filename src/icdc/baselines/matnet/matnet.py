@@ -5,7 +5,6 @@ depend on what else is in the batch or on the size of a chunk, and more samples 
 """
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -34,8 +33,8 @@ from ...problems.base import Arrays, Problem, Size
 from ...problems.features import Features
 from ...problems.task import Task
 from ...problems.tensors import to_tensors
-from ...solving.fingerprints import fingerprints
-from ...solving.solver import Abilities, Found, Request, Solver
+from ...solving.solver import Abilities, Request, Solver
+from ...solving.trajectories import fingerprints
 from .pointer_network import MatNetEncoding, MatNetNetwork, MatNetNetworkConfig, Rollouts
 
 Decoding = Literal["multistart", "greedy", "sample"]
@@ -176,34 +175,21 @@ class MatNetSolver(Solver):
     def model_name(self) -> str | None:
         return self.model.name if isinstance(self.model, MatNet) else self.model
 
-    def search(self, request: Request) -> Found:
+    def search(self, request: Request) -> None:
         """Take samples; every instance gets one, whatever the time limit."""
         model = self._model_for(request.problem, request.size)
-        began = time.perf_counter()
         count, samples, (rows, columns) = request.count, request.samples, request.shape
         together = self.chunk or self._default_chunk(model, rows * columns)
-        best = np.full((count, rows), -1, dtype=np.int64)
-        best_cost = np.full(count, np.inf)
         each = min(samples, together)  # samples of an instance that run together
         width = max(1, together // each)
-        interrupted = False
-        try:
-            with torch.inference_mode():
-                for begin, at in product(range(0, samples, each), range(0, count, width)):
-                    late = request.time_limit is not None and time.perf_counter() - began > request.time_limit
-                    if begin and late:
-                        break
-                    numbers, chunk = range(begin, min(begin + each, samples)), slice(at, at + width)
-                    part = {name: array[chunk] for name, array in request.arrays.items()}
-                    choice, cost = self._run(model, part, numbers, request.seed)
-                    better = cost < best_cost[chunk]
-                    best[chunk] = np.where(better[:, None], choice, best[chunk])
-                    best_cost[chunk] = np.where(better, cost, best_cost[chunk])
-        except KeyboardInterrupt:
-            if not np.isfinite(best_cost).any():
-                raise
-            interrupted = True
-        return Found(best, time.perf_counter() - began, model=model.name, interrupted=interrupted)
+        request.start_clock()
+        request.result.model = model.name
+        with torch.inference_mode():
+            for begin, at in product(range(0, samples, each), range(0, count, width)):
+                if begin and request.budget.over:
+                    break
+                numbers, chunk = range(begin, min(begin + each, samples)), slice(at, at + width)
+                request.offer(*self._run(model, request.part(chunk), numbers, request.seed), places=chunk)
 
     def _run(
         self, model: MatNet, arrays: Arrays, numbers: range, seed: int

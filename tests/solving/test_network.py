@@ -1,7 +1,13 @@
 """The learned solver: reproducible, independent of batch and chunk, never worse with more, always checked."""
 
+import os
+import subprocess
+import sys
 import time
-from dataclasses import replace
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,17 +17,18 @@ import torch
 from numpy.typing import NDArray
 
 import icdc
-from icdc.diffusion.sampler import ReverseStep
+from icdc.diffusion.sampler import ReverseStep, SamplingOptions
 from icdc.errors import InputError, UsageError
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems import get_problem
+from icdc.problems.atsp import Atsp
 from icdc.problems.tensors import to_tensors
-from icdc.solving import DiffusionSolver, Improvement, diffusion_search
-from icdc.solving.fitting import seconds_of_a_pass
-from icdc.solving.request import Request
-from icdc.solving.solver import Solver
-from icdc.solving.verify import judge
+from icdc.solving import Improvement, network, trajectories
+from icdc.solving.answer import judge
+from icdc.solving.network import DiffusionSolver, default_chunk, seconds_of_a_pass
+from icdc.solving.solver import Request, Solver
+from icdc.solving.trajectories import DiffusionSearch, fingerprints, own_threads
 
 SMALL = NetworkConfig(width=32, heads=4, edge_width=16, encoder_layers=1, denoiser_layers=2)
 CASES = [("atsp", (7,)), ("pmsp", (7, 3)), ("navigation", (6,))]
@@ -40,7 +47,7 @@ def setting(name: str, size: tuple[int, ...], count: int = 5) -> tuple[Model, di
 def test_answers_do_not_depend_on_chunk_or_company(
     name: str, size: tuple[int, ...], searched: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diffusion_search, "MOST_STARTS", 4)  # so that some trajectories share what they begin with
+    monkeypatch.setattr(trajectories, "MOST_STARTS", 4)  # so that some trajectories share what they begin with
     model, arrays = setting(name, size)
     problem = model.problem
     options = {"steps": 4, "refine": 2, "device": "cpu", **searched}
@@ -142,12 +149,12 @@ def test_a_pass_that_does_not_fit_is_refused_beforehand(monkeypatch: pytest.Monk
 
     request = Request(model.problem, arrays, time_limit=1.0)
     options = solver.options_for(model, (320, 300), 1)
-    monkeypatch.setattr("icdc.solving.fitting.time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr("icdc.solving.solver.time", SimpleNamespace(perf_counter=clock))
     trial = (int(320 * (1e4 / 96e3) ** 0.5), int(300 * (1e4 / 96e3) ** 0.5))
     seconds = seconds_of_a_pass(request, model, options)
     assert seconds == pytest.approx(7.0 * 320 * 300 / (trial[0] * trial[1]))
     monkeypatch.undo()
-    monkeypatch.setattr("icdc.solving.diffusion.seconds_of_a_pass", lambda *_: 61.0)
+    monkeypatch.setattr("icdc.solving.network.seconds_of_a_pass", lambda *_: 61.0)
     with pytest.raises(UsageError, match="'network' needs 61 s and more for one pass over a matrix of 320 × 300 here"):
         solver.solve(model.problem, arrays, time_limit=1.0)
     assert solver.solve(model.problem, arrays, samples=1, time_limit=60.5, callback=lambda _: True).feasible.all()
@@ -169,9 +176,9 @@ def test_few_columns_of_many_rows_are_foreseen_as_such(monkeypatch: pytest.Monke
         return sample(self, count, size, rng)
 
     monkeypatch.setattr(type(problem), "sample", watched)
-    monkeypatch.setattr("icdc.solving.fitting.TRIAL_ENTRIES", 100)
-    ticks = iter([0.0, 9.0, 9.0, 16.0])  # two trials, of which the shorter one counts
-    monkeypatch.setattr("icdc.solving.fitting.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr("icdc.solving.network.TRIAL_ENTRIES", 100)
+    ticks = iter([0.0, 0.0, 0.0, 9.0, 9.0, 16.0])  # two trials, of which the shorter one counts
+    monkeypatch.setattr("icdc.solving.solver.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     solver = DiffusionSolver(model, device="cpu")
     seconds = seconds_of_a_pass(Request(problem, arrays), model, solver.options_for(model, (60,), 1))
     assert tried == [(21,)]  # one instance for both
@@ -193,7 +200,7 @@ def test_with_a_time_limit_the_first_step_has_an_answer() -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("atsp", (12,)), ("pmsp", (15, 3))])
-def test_a_start_is_noised_and_denoised_before_the_eyes_of_a_trace(name: str, size: tuple[int, ...]) -> None:
+def test_a_start_is_noised_and_denoised_while_a_trace_watches(name: str, size: tuple[int, ...]) -> None:
     """From the start itself up to the level of refinement, each element changing once at most, and down again."""
     model, arrays = setting(name, size, 1)
     start = DiffusionSolver(model, steps=1, device="cpu").solve(model.problem, arrays, samples=1).choice
@@ -300,15 +307,15 @@ def test_solve_from_python() -> None:
     matrix = arrays["distances"][0]
     answer = icdc.solve(matrix.tolist(), model=model, samples=2, steps=2, device="cpu")
     assert sorted(answer.solution) == list(range(6))
-    assert answer.verdict.feasible
+    assert answer.feasible
     length = sum(matrix[a, b] for a, b in zip(answer.solution, [*answer.solution[1:], answer.solution[0]], strict=True))
-    assert answer.verdict.objective == length
+    assert answer.objective == length
     again = icdc.solve(matrix, model=model, start=answer.solution, samples=1, steps=1, device="cpu")
-    assert again.verdict.objective is not None
-    assert again.verdict.objective <= length
+    assert again.objective is not None
+    assert again.objective <= length
     exact = icdc.solve(matrix, problem="atsp", solver=icdc.make_solver("cpsat"))
-    assert exact.verdict.objective is not None
-    assert exact.verdict.objective <= again.verdict.objective
+    assert exact.objective is not None
+    assert exact.objective <= again.objective
     with pytest.raises(UsageError, match='say which with problem="atsp" or'):
         icdc.solve(matrix)
     with pytest.raises(InputError, match="square"):
@@ -403,12 +410,12 @@ def test_the_best_of_all_trajectories_are_merged(refine: int, monkeypatch: pytes
     for chunk in (1, 3, 5):
         assert np.array_equal(solve(chunk=chunk), merged)
     with monkeypatch.context() as patch:
-        patch.setattr(diffusion_search, "MOST_MERGED", 1)
+        patch.setattr(trajectories, "MOST_MERGED", 1)
         apart = solve()
         assert np.array_equal(solve(chunk=5), apart)
     assert (merged <= apart).all()
     assert (merged < apart).any()
-    monkeypatch.setattr(diffusion_search, "MOST_MERGED", 3)
+    monkeypatch.setattr(trajectories, "MOST_MERGED", 3)
     some = solve()
     assert np.array_equal(solve(chunk=2), some)
     assert merged.sum() <= some.sum() < apart.sum()
@@ -429,11 +436,11 @@ def test_answers_say_whether_decodes_were_merged() -> None:
 
 def test_so_many_of_the_cheapest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the cheapest on, of equals those that came first."""
-    monkeypatch.setattr(diffusion_search, "MOST_MERGED", 3)
+    monkeypatch.setattr(trajectories, "MOST_MERGED", 3)
     choice, cost = torch.arange(8).view(2, 4, 1), torch.tensor([[4, 2, 2, 9], [1, 8, 7, 8]])
-    best = diffusion_search._cheapest(choice, cost, None)
+    best = trajectories._cheapest(choice, cost, None)
     assert best[0].flatten(1).tolist() == [[1, 2, 0], [4, 6, 5]]
-    more = diffusion_search._cheapest(choice[:, :2] + 10, torch.tensor([[2, 3], [0, 7]]), best)
+    more = trajectories._cheapest(choice[:, :2] + 10, torch.tensor([[2, 3], [0, 7]]), best)
     assert more[0].flatten(1).tolist() == [[1, 2, 10], [14, 4, 6]]
     assert more[1].tolist() == [[2, 2, 2], [0, 1, 7]]
 
@@ -448,3 +455,139 @@ def test_large_matrices_get_fewer_steps_unless_the_card_or_the_caller_says_other
     model.card = {"sizes": [[100]], "solving": [{"samples": 1, "options": {"steps": 17}}]}
     assert solver.options_for(model, (100,), 1).steps == 17
     assert DiffusionSolver(model, steps=3).options_for(model, (100,), 1).steps == 3
+
+
+def test_chunks_shrink_with_the_matrix() -> None:
+    model = Model(get_problem("atsp"), ModelConfig(network=SMALL))
+    assert default_chunk(model, (10**5, 10**4)) == 1
+    assert default_chunk(model, (5, 5)) > default_chunk(model, (50, 50)) > 1
+
+
+@pytest.mark.parametrize(("device", "count"), [("cpu", 100), ("cuda", 1000)])
+def test_chunks_shrink_where_many_solutions_are_decoded(device: str, count: int) -> None:
+    model = Model(get_problem("atsp"), ModelConfig(network=SMALL))
+    few, many, more = (default_chunk(model, (50, 50), decodes, device) for decodes in (1, count, 10**9))
+    assert few > many > more == 1
+
+
+def test_tours_along_candidates_leave_room_for_more() -> None:
+    """On a GPU; schedules spread scores of candidates over all columns, and where all are looked at none are kept."""
+    network = replace(SMALL, priced=True, candidates=8, dense_up_to=20)
+    tours, schedules = (Model(get_problem(name), ModelConfig(network=network)) for name in ("atsp", "pmsp"))
+    along, spread = (default_chunk(model, (200, 200), 4096, "cuda") for model in (tours, schedules))
+    assert along == 2**31 // (200 * 4096 * 32 * 8)
+    assert spread == 2**31 // (200 * 4096 * 8 * 200)
+    assert along > spread
+    assert default_chunk(tours, (20, 20), 4096, "cuda") == 2**31 // (20 * 4096 * 8)
+
+
+def test_the_time_of_a_compiler_is_not_taken_for_that_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first trial is slow, the second is what counts; neither merges or searches."""
+    model = Model(get_problem("atsp"), ModelConfig(network=SMALL))
+    request = Request(model.problem, model.problem.sample(1, (200,), np.random.default_rng(0)))
+    asked = []
+
+    class Slow(DiffusionSearch):
+        def run(self) -> Any:
+            asked.append((self.options.merge, self.options.improve_rounds, self.options.decodes))
+            time.sleep(0.3 if len(asked) == 1 else 0.0)
+            return super().run()
+
+    monkeypatch.setattr(network, "DiffusionSearch", Slow)
+    options = SamplingOptions(merge=64, decodes=64, improve_rounds=9)
+    seconds = network.seconds_of_a_pass(request, model, options)
+    assert asked == [(0, 0, 1)] * 2
+    assert seconds < 4 * 0.3  # four times the entries of the trial
+
+
+def test_changes_are_those_of_the_options() -> None:
+    assert {field.name for field in fields(SamplingOptions)} <= DiffusionSolver.options().keys()
+
+
+def test_whole_options_are_taken_as_they_are(small_model) -> None:  # type: ignore[no-untyped-def]
+    model = small_model(Atsp())
+    model.card = {"sizes": [[5]], "solving": [{"samples": 1, "options": {"steps": 3, "decodes": 7}}]}
+    whole = SamplingOptions(steps=2, reverse="independent")
+    assert DiffusionSolver(model, sampling=whole).options_for(model, (5,), 1) == whole
+    assert DiffusionSolver(model, sampling=whole, decodes=4).options_for(model, (5,), 1).decodes == 4
+    assert DiffusionSolver(model).options_for(model, (5,), 1).decodes == 7
+
+
+def test_a_prepared_solver_keeps_its_options(small_model) -> None:  # type: ignore[no-untyped-def]
+    options = {"refine": 3, "refine_steps": 2, "device": "cpu", "chunk": 7, "trace": print, "decodes": 4}
+    solver = DiffusionSolver(small_model(Atsp()), sampling=SamplingOptions(steps=2), **options)
+    assert vars(solver.prepared(Atsp(), (5,))) == vars(solver)
+
+
+def test_fingerprints_depend_on_values_alone() -> None:
+    arrays = {"distances": np.arange(18).reshape(2, 3, 3)}
+    assert np.array_equal(fingerprints(arrays), fingerprints({"distances": arrays["distances"].astype(float)}))
+    assert len(set(fingerprints(arrays))) == 2
+
+
+FORK = """
+import os, sys, icdc, torch
+torch.set_num_threads(2)
+shop = [[7, 9, 8]] * 6
+first = icdc.solve(shop, model=sys.argv[1], samples=8, steps=2, device="cpu")
+assert torch.get_num_threads() == 2
+child = os.fork()
+if child == 0:
+    again = icdc.solve(shop, model=sys.argv[1], samples=8, steps=2, device="cpu")
+    torch.ones(300, 300).exp().matmul(torch.ones(300, 300))
+    os._exit(0 if again.objective == first.objective else 1)
+import time
+for _ in range(600):
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        sys.exit(os.waitstatus_to_exitcode(status))
+    time.sleep(0.1)
+os.kill(child, 9)
+sys.exit("the child hangs")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_answers(models: dict[str, Path]) -> None:
+    path = os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": path}
+    command = [sys.executable, "-c", FORK, str(models["pmsp"])]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_setting_of_threads_is_put_back(models: dict[str, Path]) -> None:
+    """By several solves at once, too: the last one puts back what the first one found."""
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(2):
+                shops = [np.full((6, 3), value) for value in (3, 4, 5, 6)]
+                solve = lambda shop: icdc.solve(shop, model=str(models["pmsp"]), samples=6, steps=2, device="cpu")  # noqa: E731
+                answers = list(pool.map(solve, shops))
+                assert all(answer.feasible for answer in answers)
+        assert torch.get_num_threads() == 3
+        with own_threads() as allowed:
+            torch.set_num_threads(1)
+            with own_threads() as inner:
+                assert (allowed, inner) == (3, 3)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_solving_leaves_the_generator_and_warnings_alone(models: dict[str, Path]) -> None:
+    shop = np.full((6, 3), 5)
+    shop.setflags(write=False)
+    cities = np.arange(36).reshape(6, 6)
+    cities.setflags(write=False)
+    before, filters = torch.get_rng_state(), list(warnings.filters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        icdc.solve(shop, model=str(models["pmsp"]), samples=2, steps=2, device="cpu")
+        for solver in ("ga:iterations=2", "pso:iterations=2", "random", "ect", "lpt", "sjf", "dp"):
+            icdc.solve(shop, solver=solver)
+        for solver in ("nn", "ni", "fi", "patching", "branch", "random"):
+            icdc.solve(cities, problem="atsp", solver=solver)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert list(warnings.filters) == filters

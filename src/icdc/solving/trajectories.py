@@ -1,16 +1,18 @@
-"""One search with a diffusion model: incumbents, trajectories in chunks and threads, refinement, deadlines.
+"""Trajectories of a diffusion model for instances of one size: in chunks and threads, from noise and from solutions.
 
 Random numbers of a trajectory depend on the seed, the instance's own content and the trajectory's number, so an
 answer does not depend on what else is in the batch, on the size of a chunk, or on the device count.
 """
 
-import time
+import hashlib
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice, pairwise
-from threading import Lock
 
 import numpy as np
 import torch
@@ -21,14 +23,12 @@ from ..diffusion.process import strided_times
 from ..diffusion.sampler import Predict, ReverseStep, SamplingOptions, best_of, generate, refine
 from ..kernels import Noise, fold, root_key
 from ..models.diffusion import Model
+from ..problems.base import Arrays
 from ..problems.task import Task
 from ..problems.tensors import to_tensors
-from ..search.run import meets
-from .fingerprints import fingerprints
-from .request import Improvement, Request
-from .results import Found
-from .threads import own_threads
-from .verify import judge, lower_bounds
+from ..search.run import Budget, Incumbent
+from .answer import lower_bounds
+from .solver import Request
 
 Trace = Callable[[ReverseStep], bool | None]
 """Sees every step of the first trajectories; returning True ends them."""
@@ -60,67 +60,58 @@ class Part:
     turns: int = 0
 
 
-@dataclass
 class DiffusionSearch:
-    """The incumbents of all instances of a request, and the loop that improves them.
+    """The trajectories of all instances of a request, turn after turn.
 
+    A turn runs new trajectories, or noises the best solutions so far and denoises them.
+
+    Parameters
+    ----------
+    request : takes the solutions.
     model, options : the network, and how its trajectories run.
     refine_rounds, refine_steps : rounds of refinement after sampling, and network passes of each; with a time limit
         there are as many rounds as fit.
     chunk : trajectories that run together.
     trace : sees the steps, which then run in one thread; from a start, how it is noised and denoised comes first.
+
+    Attributes
+    ----------
+    proposed : the best solutions that trajectories found, whatever else is known.
     """
 
-    request: Request
-    model: Model
-    options: SamplingOptions
-    refine_rounds: int
-    refine_steps: int
-    chunk: int
-    trace: Trace | None = None
-    stopped: bool = field(default=False, init=False)
-    abandoned: bool = field(default=False, init=False)
-    lock: Lock = field(default_factory=Lock, init=False)
-
-    def __post_init__(self) -> None:
-        request = self.request
-        self.choice = np.full((request.count, request.shape[0]), -1, dtype=np.int64)
-        self.cost = np.full(request.count, np.inf)
-        self.bound = np.full(request.count, -np.inf)
-        self.proposal, self.proposal_cost = self.choice.copy(), self.cost.copy()  # the best since somebody took them
+    def __init__(
+        self,
+        request: Request,
+        model: Model,
+        options: SamplingOptions,
+        refine_rounds: int,
+        refine_steps: int,
+        chunk: int,
+        trace: Trace | None = None,
+    ) -> None:
+        self.request, self.model, self.options = request, model, options
+        self.refine_rounds, self.refine_steps = refine_rounds, refine_steps
+        self.chunk, self.trace = chunk, trace
+        self.found_by = found_by(options)
+        self.proposed = Incumbent(request.count, request.shape[0], request.result.whole)
         self.tried = np.zeros(request.count, dtype=np.int64)
         self.threads = 1
-        self.began = time.perf_counter()
 
-    def run(self) -> Found:
+    def run(self) -> None:
         """Work through all instances."""
         request = self.request
-        if request.start is not None:
-            self.choice = request.start.copy()
-            self.cost = judge(request.problem, request.arrays, request.start)[1].astype(np.float64)
-        if request.bound is not None:
-            self.bound = request.bound
-        elif request.time_limit is not None:  # a bound is worth its time only where meeting it saves some
-            self.bound = lower_bounds(request.problem, request.arrays)
-        interrupted = False
+        if request.bound is None and request.budget.timed:  # a bound is worth its time where meeting it saves some
+            request.result.raise_bound(lower_bounds(request.problem, request.arrays))
         try:
             with torch.inference_mode():
                 for span, spans_left in self.spans():
-                    deadline = None
-                    if request.time_limit is not None:
-                        now = time.perf_counter()
-                        deadline = now + (self.began + request.time_limit - now) / spans_left
-                    self._solve_span(span, deadline)
-                    if self.stopped and np.isfinite(self.cost).all():
+                    self._solve_span(span, request.budget.share(1 / spans_left))
+                    if request.stopped():
                         break
-        except KeyboardInterrupt:
-            if not np.isfinite(self.cost).any():
-                raise  # whoever called has an answer for that
-            interrupted = True
-        seconds = time.perf_counter() - self.began
-        # with restarts there may be more than were asked for, after Ctrl-C and at a limit fewer
-        made = min(self.request.samples, int(self.tried.min(initial=self.request.samples)))
-        return Found(self.choice, seconds, self.bound, interrupted=interrupted, samples=max(1, made))
+        finally:
+            # with restarts there may be more than were asked for, after Ctrl-C and at a limit fewer
+            made = min(request.samples, int(self.tried.min(initial=request.samples)))
+            request.result.samples = max(1, made)
 
     def spans(self) -> Iterator[tuple[slice, int]]:
         """Yield ranges of instances that fit together, with how many ranges are left."""
@@ -129,19 +120,22 @@ class DiffusionSearch:
         for index, begin in enumerate(begins):
             yield slice(begin, min(begin + together, self.request.count)), len(begins) - index
 
-    def _solve_span(self, span: slice, deadline: float | None) -> None:
-        """Sample, then refine; with a deadline, go on until it, or until every bound is met."""
+    def _solve_span(self, span: slice, budget: Budget) -> None:
+        """Sample, then refine; where time is limited, go on until it is over, or until every bound is met."""
         part = self.encoded(span)
-        self.turn(part, deadline)
-        while not self.stopped and (part.turns <= self.refine_rounds if deadline is None else True):
-            if deadline is not None and (time.perf_counter() >= deadline or self._proven(span)):
-                break
-            self.turn(part, deadline)
+        self.turn(part, budget)
+        while (budget.timed or part.turns <= self.refine_rounds) and not self._done(part, budget):
+            self.turn(part, budget)
+
+    def _done(self, part: Part, budget: Budget) -> bool:
+        """Tell whether the search for some instances has ended: by time, by a callback, or all of them are proven."""
+        proven = budget.timed and bool(self.request.result.proven[part.span].all())
+        return proven or budget.over or self.request.stopped(part.span)
 
     def encoded(self, span: slice) -> Part:
         """Return a range of instances as the network sees them, ready for its first turn."""
         device = self.model.device
-        arrays = {name: array[span] for name, array in self.request.arrays.items()}
+        arrays = self.request.part(span)
         content = torch.from_numpy(fingerprints(arrays)).to(device)
         keys = fold(root_key(self.request.seed, device), content)
         noise = Noise(fold(keys, 0))
@@ -151,38 +145,38 @@ class DiffusionSearch:
         predict = self.model.predict(self.model.encode(features, noise), task.density)
         return Part(span, task, predict, keys)
 
-    def turn(self, part: Part, deadline: float | None) -> int:
-        """Let trajectories run: the first time new ones, then from the incumbents noised again.
+    def turn(self, part: Part, budget: Budget) -> int:
+        """Let trajectories run: the first time new ones, then from the best solutions noised again.
 
-        With a deadline there are new ones every so often. Returns how many each instance got.
+        Where time is limited there are new ones every so often. Returns how many each instance got.
         """
         number, part.turns = part.turns, part.turns + 1
         keys = fold(part.keys, 1 + number)
         with own_threads() as allowed:
             self.threads = allowed if self.model.device.type == "cpu" and self.trace is None else 1
-            if number == 0 or (deadline is not None and number % RESTART_EVERY == 0):
+            if number == 0 or (budget.timed and number % RESTART_EVERY == 0):
                 watched_start = number == 0 and self.trace is not None and self.request.start is not None
                 sample = self._return_to_start if watched_start else self._sample
-                made = sample(part, keys, deadline)
+                made = sample(part, keys, budget)
                 self.tried[part.span] += made
                 return made
             level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
-            return self._refine(part, keys, level, deadline)
+            return self._refine(part, keys, level, budget)
 
-    def _sample(self, part: Part, keys: Tensor, deadline: float | None) -> int:
+    def _sample(self, part: Part, keys: Tensor, budget: Budget) -> int:
         """Run `samples` trajectories for every instance, as many at a time as fit."""
 
         starts = self._starts(part.task) if self.options.begin == "starts" else None
 
         def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
-            watch = self._watch(part, deadline)
+            watch = self._watch(part, budget)
             own = None if starts is None else (starts[0][:, number].flatten(0, 1), starts[1][:, number].flatten())
             made = generate(
                 part.predict, part.task, self.model.diffusion, noise, self.options, starts=own, callback=watch
             )
             return made.choice, made.cost
 
-        return self._run_all(run, part, keys, deadline)
+        return self._run_all(run, part, keys, budget)
 
     def _starts(self, task: Task) -> tuple[Tensor, Tensor]:
         """Return what each of `samples` trajectories of an instance begins with, (B, K, rows), and its cost, (B, K).
@@ -195,7 +189,7 @@ class DiffusionSearch:
         again = torch.arange(samples, device=choice.device) % few
         return choice.view(task.batch, few, task.rows)[:, again], cost.view(task.batch, few)[:, again]
 
-    def _return_to_start(self, part: Part, keys: Tensor, deadline: float | None) -> int:
+    def _return_to_start(self, part: Part, keys: Tensor, budget: Budget) -> int:
         """Noise the start before the eyes of the trace, then denoise it: a refinement in the steps of a trajectory.
 
         On the way up every element keeps its random number, so it changes at most once; s is above t there. What the
@@ -203,12 +197,12 @@ class DiffusionSearch:
         """
         diffusion, options = self.model.diffusion, self.options
         task, predict = part.task, part.predict
-        clean = task.marked(torch.from_numpy(self.choice[part.span]).to(self.model.device))
+        clean = task.marked(torch.from_numpy(self.request.result.choice[part.span]).to(self.model.device))
         times = strided_times(max(1, round(REFINE_LEVELS[0] * diffusion.steps)), options.steps)
 
         def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
             x0 = clean.repeat_interleave(len(noise.keys) // task.batch, 0)
-            watch = self._watch(part, deadline)
+            watch = self._watch(part, budget)
             for t, s in pairwise(reversed(times)):
                 at = torch.full((len(x0),), t, dtype=torch.long, device=x0.device)
                 x = x0 if t == 0 else diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
@@ -220,13 +214,15 @@ class DiffusionSearch:
             made = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
             return made.choice, made.cost
 
-        return self._run_all(run, part, keys, deadline)
+        return self._run_all(run, part, keys, budget)
 
-    def _refine(self, part: Part, keys: Tensor, level: float, deadline: float | None) -> int:
-        """Noise the incumbents of this moment again and denoise them, `samples` times each."""
+    def _refine(self, part: Part, keys: Tensor, level: float, budget: Budget) -> int:
+        """Noise the best solutions of this moment again and denoise them, `samples` times each."""
         device, steps = self.model.device, self.refine_steps
-        choice = torch.from_numpy(self.choice[part.span]).clamp_min(0).to(device)  # any, where there is no answer yet
-        cost = torch.from_numpy(self.cost[part.span]).to(device)
+        best = self.request.result
+        # any choice, where there is no answer yet
+        choice = torch.from_numpy(best.choice[part.span]).clamp_min(0).to(device)
+        cost = torch.from_numpy(best.cost[part.span]).to(device)
 
         def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
             # every trajectory returns what it found: what is merged does not depend on how many come together
@@ -236,10 +232,10 @@ class DiffusionSearch:
                 level=level, steps=steps,
             )  # fmt: skip
 
-        return self._run_all(run, part, keys, deadline)
+        return self._run_all(run, part, keys, budget)
 
     def _run_all(
-        self, run: Callable[[Noise, Tensor], tuple[Tensor, Tensor]], part: Part, keys: Tensor, deadline: float | None
+        self, run: Callable[[Noise, Tensor], tuple[Tensor, Tensor]], part: Part, keys: Tensor, budget: Budget
     ) -> int:
         """Run all trajectories, group after group, or on a CPU a group on every core; keep what is better.
 
@@ -252,8 +248,7 @@ class DiffusionSearch:
         groups = enumerate(self._trajectories(part.task, keys))  # made when they are needed: there may be any number
 
         def one(index: int, group: tuple[Noise, Tensor]) -> tuple[Tensor, Tensor, int] | None:
-            late = deadline is not None and (time.perf_counter() >= deadline or self._proven(part.span))
-            if index and (self.stopped or self.abandoned or late):
+            if index and self._done(part, budget):
                 return None
             with torch.inference_mode():
                 return *run(*group), len(group[0].keys)
@@ -263,7 +258,7 @@ class DiffusionSearch:
 
         def take(choice: Tensor, cost: Tensor, count: int) -> None:
             nonlocal tried, best
-            self._take(part.span, *best_of(choice, cost))
+            self._offer(part, *best_of(choice, cost))
             tried += count
             if self.options.merge:
                 best = _cheapest(choice, cost, best)
@@ -283,11 +278,11 @@ class DiffusionSearch:
                         if made is not None:
                             take(*made)
                 except BaseException:
-                    self.abandoned = True  # the threads stop at their next step
+                    budget.cancel()  # the threads stop at their next step
                     raise
         if best is not None and best[0].shape[1] > 1:
             with torch.inference_mode():
-                self._take(part.span, *part.task.merge(best[0][:, 0], best[1][:, 0], best[0][:, 1:]))
+                self._offer(part, *part.task.merge(best[0][:, 0], best[1][:, 0], best[0][:, 1:]))
         return tried // part.task.batch
 
     def _trajectories(self, task: Task, keys: Tensor) -> Iterator[tuple[Noise, Tensor]]:
@@ -297,44 +292,29 @@ class DiffusionSearch:
             number = torch.arange(begin, min(begin + together, self.request.samples), device=keys.device)
             yield Noise(fold(keys[:, None], number[None, :]).flatten()), number
 
-    def _watch(self, part: Part, deadline: float | None) -> Callable[[ReverseStep], bool | None]:
-        """Return a callback of the reverse process that stops it at the deadline once there is an answer.
+    def _watch(self, part: Part, budget: Budget) -> Callable[[ReverseStep], bool | None]:
+        """Return a callback of the reverse process that stops it when the time is over, once there is an answer.
 
-        With a deadline every step counts: what it decoded is taken at once, long before its trajectory ends.
-        Without one, answers are taken in the order of the trajectories, so that a seed repeats itself.
+        Where time is limited every step counts: what it decoded is taken at once, long before its trajectory ends.
+        Without a limit, answers are taken in the order of the trajectories, so that a seed repeats itself.
         """
         task = part.task
 
         def watch(step: ReverseStep) -> bool | None:
             stop = self.trace(step) if self.trace is not None else None
-            if deadline is not None and step.choice is not None and step.cost is not None:
-                found = step.choice.view(task.batch, -1, task.rows)
-                self._take(part.span, *best_of(found, step.cost.view(task.batch, -1)))
-                stop = stop or self.stopped or time.perf_counter() >= deadline or self._proven(part.span)
-            return bool(stop) or self.abandoned
+            if budget.timed and step.choice is not None and step.cost is not None:
+                decoded = step.choice.view(task.batch, -1, task.rows)
+                self._offer(part, *best_of(decoded, step.cost.view(task.batch, -1)))
+                stop = stop or self._done(part, budget)
+            return bool(stop) or budget.cancelled
 
         return watch
 
-    def _take(self, span: slice, choice: Tensor, cost: Tensor) -> None:
-        """Keep what is better than the incumbents, and tell the callback."""
-        with self.lock:
-            self._take_locked(span, cost.double().cpu().numpy(), choice.cpu().numpy())
-
-    def _take_locked(self, span: slice, new_cost: NDArray[np.float64], new_choice: NDArray[np.int64]) -> None:
-        closer = new_cost < self.proposal_cost[span]
-        self.proposal_cost[span] = np.where(closer, new_cost, self.proposal_cost[span])
-        self.proposal[span] = np.where(closer[:, None], new_choice, self.proposal[span])
-        better = new_cost < self.cost[span]
-        self.cost[span] = np.where(better, new_cost, self.cost[span])
-        self.choice[span] = np.where(better[:, None], new_choice, self.choice[span])
-        if better.any():
-            seconds = time.perf_counter() - self.began
-            by = [found_by(self.options)] * self.request.count
-            told = Improvement(seconds, self.cost.copy(), self.choice.copy(), self.bound.copy(), by)
-            self.stopped |= self.request.tell(told)
-
-    def _proven(self, span: slice) -> bool:
-        return bool(meets(self.cost[span], self.bound[span]).all())
+    def _offer(self, part: Part, choice: Tensor, cost: Tensor) -> None:
+        """Offer a solution (rows,) of each instance of a part."""
+        choices, costs = choice.cpu().numpy(), cost.double().cpu().numpy()
+        self.proposed.offer(choices, costs, self.found_by, part.span)
+        self.request.offer(choices, costs, self.found_by, part.span)
 
 
 def _cheapest(choice: Tensor, cost: Tensor, more: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
@@ -351,3 +331,63 @@ def found_by(options: SamplingOptions) -> str:
     if options.improve_rounds:
         return "network + search"
     return "network + merging" if options.merge else "network"
+
+
+def fingerprints(arrays: Arrays) -> NDArray[np.int64]:
+    """Return a number for every instance that depends on its values alone, (count,), to draw random numbers by."""
+    plain = [np.ascontiguousarray(arrays[name], dtype=np.float64) for name in sorted(arrays)]
+    prints = []
+    for index in range(len(plain[0])):
+        digest = hashlib.blake2b(digest_size=4)
+        for array in plain:
+            digest.update(array[index].tobytes())
+        prints.append(int.from_bytes(digest.digest(), "little"))
+    return np.array(prints, dtype=np.int64)
+
+
+class _Borrowed:
+    """The setting of torch's threads while searches that share it run, in however many threads of the caller."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users, self.before = 0, 1
+
+    def take(self) -> int:
+        with self.lock:
+            if self.users == 0:
+                self.before = torch.get_num_threads()
+            self.users += 1
+            return self.before
+
+    def give_back(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                torch.set_num_threads(self.before)
+
+
+_borrowed = _Borrowed()
+
+
+@contextmanager
+def own_threads() -> Iterator[int]:
+    """Let a search use its own threads in place of torch's; yield how many the caller's setting allows.
+
+    Threads that are started inside call `torch.set_num_threads(1)`, which concerns the whole process for that long; the
+    last search that ends puts the setting back.
+    """
+    allowed = _borrowed.take()
+    try:
+        yield allowed
+    finally:
+        _borrowed.give_back()
+
+
+def _stay_alone() -> None:
+    """Keep a forked child from waiting for threads that only its parent has: OpenMP's pool does not survive a fork."""
+    _borrowed.__init__()  # type: ignore[misc]
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_stay_alone)

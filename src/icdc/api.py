@@ -13,24 +13,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InfeasibleError, InputError, UsageError
-from ..io.cells import DEFAULTS, ReadOptions
-from ..io.frames import instances_from
-from ..options import OPTIONS, check, check_all, check_kind, mention
-from ..problems import get_problem, problem_of_file
-from ..problems.base import Problem
-from ..problems.conditions import Item, with_conditions
-from ..problems.forbidden import forbidden_pair
-from ..problems.instance import Instance, Number
-from .answer import Answer
-from .jobs import Observer
-from .path import solve_instances
-from .registry import make_solver
-from .request import Improvement, SolveCallback
-from .solver import Solver
+from .errors import InfeasibleError, InputError, UsageError
+from .io.cells import DEFAULTS, ReadOptions
+from .io.frames import instances_from
+from .options import OPTIONS, check, check_all, check_kind, mention
+from .problems import get_problem, problem_of_file
+from .problems.base import Problem
+from .problems.conditions import Item, with_conditions
+from .problems.forbidden import forbidden_pair
+from .problems.instance import Instance, Number
+from .solvers import make_solver
+from .solving.answer import Answer
+from .solving.jobs import Observer, solve_instances
+from .solving.solver import Improvement, SolveCallback, Solver
 
 if TYPE_CHECKING:
-    from ..models.diffusion import Model
+    from .models.diffusion import Model
 
 
 class UnfamiliarWarning(UserWarning):
@@ -207,7 +205,7 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
     """Return the solver that is meant, with its options."""
     check_kind(solver, Solver | str | None, mention("solver"))
     if not (model is None or isinstance(model, str | os.PathLike)):
-        from ..models.diffusion import Model
+        from .models.diffusion import Model
 
         check_kind(model, Model | str | os.PathLike | None, mention("model"))
     if isinstance(solver, Solver):
@@ -242,7 +240,7 @@ def _problem_of(problem: str | Problem | None, model: Model | str | None) -> Pro
     if model is not None and not isinstance(model, str | os.PathLike):
         return model.problem
     if model is not None:
-        from ..models.catalogue import card_of
+        from .models.catalogue import card_of
 
         return problem_of_file(str(card_of(model)["problem"]), None, f"the model '{model}'")
     return None

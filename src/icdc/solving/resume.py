@@ -7,19 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..errors import InputError, UsageError
 from ..io.files import LockedFile
 from ..io.solutions import choice_of
-from ..problems.conditions import objective as objective_of
-from ..problems.conditions import violation
-from ..problems.forbidden import forbidden_pair
 from ..problems.instance import Instance
-from .answer import Answer, json_line
+from ..problems.restating import restate
+from .answer import Answer, gap, json_line, value_of
 from .jobs import Job
-from .verify import Verdict, judge
 
 Line = dict[str, Any]
 
@@ -123,9 +117,9 @@ def _run_of(jobs: Sequence[Job]) -> Line:
     """Return the entries that every answer of a run has alike."""
     if not jobs:
         return {}
-    plan = jobs[0].plan
-    models = {job.plan.solver.model_name for job in jobs}  # None: whichever suits an instance, or none
-    run = {"solver": plan.solver.name, "samples": plan.samples, "seed": plan.seed}
+    job = jobs[0]
+    models = {job.solver.model_name for job in jobs}  # None: whichever suits an instance, or none
+    run = {"solver": job.solver.name, "samples": job.samples, "seed": job.seed}
     return run | ({"model": models.pop()} if len(models) == 1 and None not in models else {})
 
 
@@ -158,29 +152,18 @@ def _check(line: Line, instance: Instance, where: str) -> None:
     if not isinstance(objective, int | float):
         raise changed
     try:
-        choice = choice_of(solution, instance)
-        fits = _costs(instance, choice, objective)
+        value = value_of(instance, restate(instance), choice_of(solution, instance))
+        fits = value is not None and math.isclose(value, objective, rel_tol=1e-9)
     except (InputError, OverflowError):
         raise changed from None
     if not fits:
         raise changed
-    bound, gap = line.get("bound"), line.get("gap")
-    if not all(value is None or (type(value) in (int, float) and math.isfinite(value)) for value in (bound, gap)):
+    bound, percent = line.get("bound"), line.get("gap")
+    if not all(value is None or (type(value) in (int, float) and math.isfinite(value)) for value in (bound, percent)):
         raise changed
     # what is said about the optimum must agree with itself: the gap follows from the two others
-    wanted = Verdict(True, objective, bound).gap
-    if (wanted is None) != (gap is None) or (gap is not None and not math.isclose(wanted or 0.0, gap, rel_tol=1e-6)):
+    wanted = gap(objective, bound)
+    if (wanted is None) != (percent is None) or not math.isclose(wanted or 0.0, percent or 0.0, rel_tol=1e-6):
         raise InputError(f"{where}: objective, bound and gap of {instance.name} contradict each other: one was changed")
     if bound is not None and bound > objective + 1e-9 * max(1.0, abs(objective)):
         raise InputError(f"{where}: the bound of {instance.name} is above its objective: one of them was changed")
-
-
-def _costs(instance: Instance, choice: NDArray[np.int64], wanted: float) -> bool:
-    """Tell whether a choice (rows,) is feasible and its objective the one that is said."""
-    if instance.conditions is not None or instance.problem.restated:
-        return violation(instance, choice) is None and math.isclose(
-            objective_of(instance, choice), wanted, rel_tol=1e-9
-        )
-    feasible, cost = judge(instance.problem, instance.batch(), choice[None])
-    kept = bool(feasible[0]) and forbidden_pair(instance, choice) is None
-    return kept and math.isclose(cost[0], wanted, rel_tol=1e-9)

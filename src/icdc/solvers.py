@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
-from ..options import check_kind, read_text
-from ..problems import import_class
-from .solver import Solver
+from .errors import UsageError
+from .options import check_kind, read_text
+from .problems import import_class
+from .solving.solver import Solver
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ PYTHON_ONLY = frozenset(["sampling", "trace"])
 
 SOLVERS: dict[str, Entry] = {
     "icdc": Entry("icdc.solving.anytime:AnytimeSolver", "any", "search, proofs and network together: the default"),
-    "network": Entry("icdc.solving.diffusion:DiffusionSolver", "any trained", "the learned diffusion model alone"),
+    "network": Entry("icdc.solving.network:DiffusionSolver", "any trained", "the learned diffusion model alone"),
     "matnet": Entry("icdc.baselines.matnet:MatNetSolver", "any trained", "MatNet, a learned pointer network"),
     "search": Entry("icdc.baselines.exact:ClassicalSearch", "pmsp, tours", "prices, local search and proofs"),
     "random": Entry("icdc.baselines.heuristics:RandomSolver", "any", "feasible at random, best of the samples"),
