@@ -139,20 +139,9 @@ def test_recorder_keeps_the_first_trajectory() -> None:
     np.testing.assert_array_equal(recorder.frames[0].predicted, np.ones((3, 3)))
 
 
-CONDITIONS_RNG = np.random.default_rng(0)
-CONDITIONS_DURATIONS = CONDITIONS_RNG.integers(2, 20, (12, 3))
-CONDITIONS_MACHINE_OF = CONDITIONS_RNG.integers(3, size=12)
-CONDITIONS_POINTS = CONDITIONS_RNG.random((3, 2))
-CONDITIONS_DISTANCES = np.hypot(*(CONDITIONS_POINTS[:, None] - CONDITIONS_POINTS[None]).transpose(2, 0, 1))
-
-
 def test_gantt_shows_busy_time_as_such() -> None:
-    ax = plot_gantt(
-        CONDITIONS_DURATIONS, CONDITIONS_MACHINE_OF, busy=[0, 7.5, 40], ax=Figure(figsize=(11, 4)).subplots()
-    )
-    loads = [
-        int(CONDITIONS_DURATIONS[m == CONDITIONS_MACHINE_OF, m].sum()) + wait for m, wait in enumerate([0, 7.5, 40])
-    ]
+    ax = plot_gantt(DURATIONS, MACHINE_OF, busy=[0, 7.5, 40], ax=Figure(figsize=(11, 4)).subplots())
+    loads = [int(DURATIONS[m == MACHINE_OF, m].sum()) + wait for m, wait in enumerate([0, 7.5, 40])]
     hatched = {(round(bar.get_y() + bar.get_height() / 2), bar.get_width()) for bar in ax.patches if bar.get_hatch()}
     assert hatched == {(1, 7.5), (2, 40)}
     for machine, load in enumerate(loads):
@@ -165,11 +154,11 @@ def test_gantt_shows_busy_time_as_such() -> None:
 
 
 def test_a_path_does_not_return() -> None:
-    ax = plot_tour([2, 0, 1], distances=CONDITIONS_DISTANCES[:3, :3], closed=False, ax=Figure().subplots())
+    ax = plot_tour([2, 0, 1], distances=DISTANCES[:3, :3], closed=False, ax=Figure().subplots())
     assert len(ax.patches) == 2
-    length = CONDITIONS_DISTANCES[2, 0] + CONDITIONS_DISTANCES[0, 1]
+    length = DISTANCES[2, 0] + DISTANCES[0, 1]
     assert ax.get_title() == f"path through 3 cities, length {length:.10g}"
-    framed = plot_heatmap(CONDITIONS_DISTANCES[:3, :3], [1, -1, 0], order=[2, 0, 1], ax=Figure().subplots())
+    framed = plot_heatmap(DISTANCES[:3, :3], [1, -1, 0], order=[2, 0, 1], ax=Figure().subplots())
     (cells,) = {tuple(map(tuple, path.get_extents().get_points())) for path in framed.collections[0].get_paths()} - {
         ((0.5, -0.5), (1.5, 0.5))
     }

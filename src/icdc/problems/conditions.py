@@ -17,7 +17,7 @@ from ..search.structures import structure_of
 from ..search.tour_branching import is_tour
 from .arrays import LARGEST_INTEGER, LARGEST_REAL
 from .forbidden import forbidden_pair
-from .instance import Conditions, Instance, Names, Number
+from .instance import Conditions, Instance, Names, Number, closed, path_ends
 from .present import counted, number
 
 CONDITIONS = tuple(option.name for option in options_of(Surface.PYTHON, Group.CONDITIONS))
@@ -364,10 +364,10 @@ def violation(instance: Instance, choice: NDArray[np.int64]) -> str | None:
             return f"it does not have {instance.pair_text((row, column))}"
     if problem.structure == "tour" and (conditions.first is not None or conditions.last is not None):
         order = instance.solution(choice)
-        for word, item, found in (("begins", conditions.first, order[0]), ("ends", conditions.last, order[-1])):
-            if item is not None and item != found:
-                is_at, wanted = instance.row_labels([found, item])
-                return f"it {word} with {problem.row_words[0]} {is_at}, not {wanted}"
+        for word, item, end in (("begins", conditions.first, order[0]), ("ends", conditions.last, order[-1])):
+            if item is not None and item != end:
+                wrong, right = instance.row_labels([end, item])
+                return f"it {word} with {problem.row_words[0]} {wrong}, not {right}"
     return None
 
 
@@ -382,15 +382,10 @@ def _forbidden_pair(instance: Instance, choice: NDArray[np.int64]) -> str | None
 
 def _is_one_way(choice: NDArray[np.int64], path: bool) -> bool:
     """Tell whether successors (rows,) lead through all items once: around, or from one end to another."""
-    items = np.arange(len(choice))
-    if path:
-        ends = np.flatnonzero(choice == items)
-        begins = np.setdiff1d(items, np.delete(choice, ends))
-        if len(ends) != 1 or len(begins) != 1:
-            return False
-        choice = choice.copy()
-        choice[ends] = begins
-    return bool(is_tour(choice))
+    if not path:
+        return bool(is_tour(choice))
+    ends = path_ends(choice)
+    return ends is not None and bool(is_tour(closed(choice, ends)))
 
 
 def in_words(instance: Instance) -> str | None:
@@ -398,17 +393,17 @@ def in_words(instance: Instance) -> str | None:
     conditions, problem = instance.conditions, instance.problem
     if conditions is None:
         return None
-    said = ["an open path"] if conditions.open else []
+    parts = ["an open path"] if conditions.open else []
     for word, verb, item in (("from", "beginning with", conditions.first), ("to", "ending with", conditions.last)):
         if item is not None:
-            said.append(f"{word if conditions.open else verb} {problem.row_words[0]} {instance.row_labels([item])[0]}")
-    said = [(" " if conditions.open else ", ").join(said)] if said else []
+            parts.append(f"{word if conditions.open else verb} {problem.row_words[0]} {instance.row_labels([item])[0]}")
+    parts = [(" " if conditions.open else ", ").join(parts)] if parts else []
     tour = problem.structure == "tour"
     if conditions.fixed:
-        said.append(f"{counted(len(conditions.fixed), ('step', 'steps') if tour else problem.row_words)} fixed")
+        parts.append(f"{counted(len(conditions.fixed), ('step', 'steps') if tour else problem.row_words)} fixed")
     if conditions.busy is not None:
-        said.append(f"{counted(len(conditions.busy_machines), problem.column_words)} busy at the beginning")
+        parts.append(f"{counted(len(conditions.busy_machines), problem.column_words)} busy at the beginning")
     if conditions.stay is not None:
         what = "new step" if tour else f"{problem.row_words[0]} that moves"
-        said.append(f"each {what} weighs {number(conditions.stay)}")
-    return "; ".join(said) or None
+        parts.append(f"each {what} weighs {number(conditions.stay)}")
+    return "; ".join(parts) or None

@@ -123,7 +123,7 @@ def _required(times: Tensor | None) -> Tensor:
 def random_choice(rule: Rule, shape: tuple[int, int], noise: Noise, mask: Tensor | None = None) -> Tensor:
     """Draw from q(X_0), the prior over feasible solutions: every allowed column equally likely, (N, rows).
 
-    mask : (batch, rows, columns) bool, of instances that are drawn for equally often, one after the other.
+    mask : (batch, rows, columns) bool, one for each instance; choices are instance-major.
     """
     rows, columns = shape
     flat = torch.zeros(1 if mask is None else len(mask), rows, columns, device=noise.keys.device)

@@ -167,10 +167,10 @@ class Instance:
             return self.problem.solution(choice)
         first = conditions.first
         if conditions.open:
-            last = int(np.flatnonzero(choice == np.arange(len(choice)))[0])
-            first = int(np.setdiff1d(np.arange(len(choice)), np.delete(choice, last))[0])
-            choice = choice.copy()
-            choice[last] = first
+            ends = path_ends(choice)
+            assert ends is not None  # feasible choices alone are written
+            first = ends[0]
+            choice = closed(choice, ends)
         order = self.problem.solution(choice)
         if len(order) < len(choice):  # a sequence, which begins where it begins
             return order
@@ -219,6 +219,21 @@ class Instance:
     def pair_text(self, pair: tuple[int, int]) -> str:
         """Name a pair in a sentence: "job 'paint' with machine 'M2'", "from city 3 to city 5"."""
         return self.problem.describe_pair(self, pair)
+
+
+def path_ends(choice: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return the first and the last item of an open path, whose last is its own successor; None where it is no path."""
+    items = np.arange(len(choice))
+    last = np.flatnonzero(choice == items)
+    first = np.setdiff1d(items, np.delete(choice, last))
+    return (int(first[0]), int(last[0])) if len(first) == len(last) == 1 else None
+
+
+def closed(choice: NDArray[np.int64], ends: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the closed tour of an open path: its last item leads to its first."""
+    tour = choice.copy()
+    tour[ends[1]] = ends[0]
+    return tour
 
 
 def _same(one: Any, other: Any) -> bool:

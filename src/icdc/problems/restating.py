@@ -16,7 +16,7 @@ from ..errors import InputError
 from .atsp import Atsp
 from .base import Problem
 from .forbidden import with_stand_ins
-from .instance import Conditions, Instance
+from .instance import Conditions, Instance, closed, path_ends
 from .pmsp import Pmsp
 
 
@@ -63,13 +63,11 @@ def from_original(instance: Instance, choice: NDArray[np.int64]) -> NDArray[np.i
         return np.concatenate([choice, np.array(conditions.busy_machines, dtype=np.int64)])
     if not conditions.open:
         return choice
-    items = np.arange(len(choice))
-    last = int(np.flatnonzero(choice == items)[0])
-    first = int(np.setdiff1d(items, np.delete(choice, last))[0])
-    outside = instance.shape[0] > len(choice)  # one city more, by way of which the tour returns
-    closed = np.append(choice, first) if outside else choice.copy()
-    closed[last] = len(choice) if outside else first
-    return closed
+    ends = path_ends(choice)
+    assert ends is not None  # it keeps all conditions
+    if instance.shape[0] == len(choice):
+        return closed(choice, ends)
+    return np.append(closed(choice, (len(choice), ends[1])), ends[0])  # by way of one city more
 
 
 def _restated_tour(
