@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from icdc.serve import jobs as jobs_module
 from icdc.serve import workers as workers_module
 from icdc.serve.limits import Limits, Refusal, Settings
+from icdc.serve.queue import MOST_EVENTS, Events
 from icdc.serve.security import BODIES, Intake
 
 from .conftest import SHOP, Director
@@ -461,7 +462,7 @@ def test_no_more_jobs_stay_in_memory_than_are_kept(serving: Serving, director: D
 
 
 def test_many_improvements_are_thinned_out() -> None:
-    events, most = jobs_module.Events(), jobs_module.MOST_EVENTS
+    events, most = Events(), MOST_EVENTS
     for number in range(5 * most):
         events.add("improved", {"cost": -number})
     assert len(events.events) <= most

@@ -11,9 +11,10 @@ from icdc.problems import get_problem
 from icdc.problems.instance import Instance
 from icdc.serve import workers as workers_module
 from icdc.serve.limits import Limits, Refusal, Settings
+from icdc.serve.queue import Queue
 from icdc.serve.requests import Source, Task
 from icdc.serve.worker import Device, Message, Reading
-from icdc.serve.workers import Queue, Readers
+from icdc.serve.workers import Readers
 
 
 def job(key: object, name: str = "", alone: bool = False) -> Any:

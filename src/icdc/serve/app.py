@@ -23,9 +23,10 @@ from ..options import HTTP, options_of
 from ..problems import SHIPPED
 from ..problems.base import Problem, structure_of
 from ..solvers import SOLVERS
-from .jobs import Events, JobRecord, Jobs, SharedJobStore
+from .jobs import Jobs, SharedJobStore
 from .limits import Refusal, Settings, refusal_of
 from .metrics import Metrics
+from .queue import Events, JobRecord
 from .requests import KINDS
 from .schema import ACCEPTED, JOB, PROBLEM, SOLVED, request_document
 from .security import Gate, Intake, response_of

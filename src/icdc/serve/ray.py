@@ -23,8 +23,9 @@ from fastapi import FastAPI
 from ..errors import MissingExtraError, UsageError
 from ..solving.cluster import check_reachable
 from .app import make_app
-from .jobs import CANCELLED, DONE, FAILED, Events, Jobs
+from .jobs import Jobs
 from .limits import Settings
+from .queue import CANCELLED, DONE, FAILED, Events
 from .requests import Source
 from .store import NoRoomError, Store, StoredJob
 

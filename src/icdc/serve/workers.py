@@ -1,4 +1,4 @@
-"""The server's side of its workers: the queue before them, batches with their limits of time, and readers of requests.
+"""The server's side of its processes: workers with their batches and limits of time, and readers of requests.
 
 Everything here happens in the thread of the event loop; threads that listen to workers only hand their messages over.
 """
@@ -6,26 +6,22 @@ Everything here happens in the thread of the event loop; threads that listen to 
 import asyncio
 import contextlib
 import itertools
-import math
 import multiprocessing
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import UsageError
 from ..machine import may_have_gpu
 from ..search.run import Budget, cores
 from .limits import Refusal, Settings, is_packed
 from .metrics import Metrics
+from .queue import JobRecord, Queue
 from .requests import Source
 from .worker import Batch, Device, Message, Reading, run
-
-if TYPE_CHECKING:
-    from .jobs import JobRecord
 
 STOP_AFTER = 1.0
 """Seconds after its time limit at which a search that goes on is asked to stop."""
@@ -40,7 +36,7 @@ SMALL_CONTENT = 2**16
 READER_WAIT = 30.0
 """Seconds that a request waits for a reader before it is refused."""
 
-Finish = Callable[["JobRecord", dict[str, Any] | None, Refusal | None], None]
+Finish = Callable[[JobRecord, dict[str, Any] | None, Refusal | None], None]
 """Called with a job that ends, its answer, and the refusal in place of one."""
 Receive = Callable[["Worker", Message | None], None]
 """Called with every message of a worker, and with None when its process has ended."""
@@ -93,60 +89,6 @@ class Worker:
                 self._loop.call_soon_threadsafe(self.receive, self, message)
 
 
-class Queue:
-    """Jobs that wait: first come, first served; those that are alike leave together.
-
-    Parameters
-    ----------
-    room : how many may wait.
-    batch : how many leave together, at most.
-    memory : bytes of waiting requests at which no other may wait either.
-    """
-
-    def __init__(self, room: int, batch: int, memory: float = math.inf) -> None:
-        self.room, self.batch, self.memory = room, batch, memory
-        self._waiting: deque[JobRecord] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def full(self) -> bool:
-        """Whether no other job may wait."""
-        return len(self._waiting) >= self.room or sum(job.weight for job in self._waiting) >= self.memory
-
-    def add(self, job: "JobRecord") -> None:
-        """Let a job wait behind the others; the caller looks first whether there is room."""
-        self._waiting.append(job)
-
-    def put_back(self, jobs: "Sequence[JobRecord]") -> None:
-        """Let jobs wait in front of the others, in their order."""
-        self._waiting.extendleft(reversed(jobs))
-
-    def remove(self, job: "JobRecord") -> bool:
-        """Take a job out; return whether it was waiting."""
-        try:
-            self._waiting.remove(job)
-        except ValueError:
-            return False
-        return True
-
-    def place(self, job: "JobRecord") -> int | None:
-        """Return how many are in front of a job; None if it does not wait."""
-        return next((place for place, one in enumerate(self._waiting) if one is job), None)
-
-    def take(self) -> "list[JobRecord]":
-        """Take the first job and those that can be solved with it, in the order they came."""
-        first = self._waiting.popleft()
-        batch, others = [first], deque["JobRecord"]()
-        for job in self._waiting:
-            key = None if first.alone or job.alone else job.task.batch_key
-            alike = key is not None and key == first.task.batch_key
-            (batch if alike and len(batch) < self.batch else others).append(job)
-        self._waiting = others
-        return batch
-
-
 class RunningBatch:
     """A batch that a worker solves.
 
@@ -157,7 +99,7 @@ class RunningBatch:
     over : whether the worker has finished it or died.
     """
 
-    def __init__(self, number: int, jobs: "list[JobRecord]", worker: Worker, seconds: float) -> None:
+    def __init__(self, number: int, jobs: list[JobRecord], worker: Worker, seconds: float) -> None:
         self.number, self.jobs, self.worker = number, jobs, worker
         self.budget = Budget(seconds)
         self.result: dict[int, dict[str, Any]] | Refusal | None = None
@@ -242,7 +184,7 @@ class Workers:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    def stop(self, job: "JobRecord") -> None:
+    def stop(self, job: JobRecord) -> None:
         """Stop the batch of a cancelled job, unless other jobs of it go on."""
         for batch in self.batches.values():
             if job in batch.jobs and all(one.cancelled for one in batch.jobs):
