@@ -250,7 +250,7 @@ class _Decoded(NamedTuple):
 def _decode(
     task: Task, log_odds: Tensor, noise: Noise, options: SamplingOptions, mask: Tensor | None, greedy: bool
 ) -> _Decoded:
-    """Decode every matrix of log-odds (N, rows, columns) `decodes` times, and improve the best of each, if asked."""
+    """Decode every matrix of log-odds (N, rows, columns) `decodes` times, and improve the best of each."""
     count, decodes, keys = len(log_odds), options.decodes, noise.keys
     if decodes > 1:
         noise = noise.spawn(decodes)

@@ -2,8 +2,8 @@
 
 Exact duals of one instance come from a linear program (`icdc.search`). Here all instances of a batch are priced at once
 by a fixed number of tensor operations: prices are annealed, from soft decisions of the rows to nearly hard ones. They
-are never quite the best, but whatever they are, the bound that follows from them is proven: it is evaluated afresh, by
-weak duality, and lowered by all possible rounding.
+are never quite the best, but the bound that follows from any prices is proven: it is computed from them by weak
+duality, and lowered by all possible rounding.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _TINY = 1e-300
 class SchedulePrices(NamedTuple):
     """Prices of columns (batch, columns), not negative, that sum to one, and lower bounds of the makespan (batch,).
 
-    Both are float64. λ_c t_rc less the least of its row is what it gives away to let row r choose column c.
+    Both are float64. λ_c t_rc less the least of its row is the excess of row r on column c.
     """
 
     prices: Tensor
@@ -93,7 +93,7 @@ def tour_prices(distances: Tensor, allowed: Tensor | None = None, rounds: int = 
 
     Parameters
     ----------
-    distances : (batch, n, n); the diagonal is ignored, as nobody stays in place.
+    distances : (batch, n, n); the diagonal is ignored.
     allowed : (batch, n, n) bool, True where a step is permitted.
     rounds : of both turns.
 

@@ -120,7 +120,7 @@ class EdgeEncoder(nn.Module):
 
 
 class EdgeInput(nn.Module):
-    """Embed X_t on every edge and, if asked for, the relations and X_t times the relations."""
+    """Embed X_t on every edge, with the relations and X_t times the relations where they are wanted."""
 
     def __init__(self, channels: int, width: int, with_relations: bool = True, with_products: bool = True) -> None:
         super().__init__()

@@ -136,9 +136,9 @@ def add_by_column(values: Tensor, candidates: Tensor, columns: int) -> Tensor:
 
 def max_by_column(values: Tensor, candidates: Tensor, columns: int) -> Tensor:
     """Return the largest of values (N, R, k, w) over the edges of each column, (N, C, w), zero where there are none."""
-    found = values.new_zeros(len(values) * columns, values.shape[-1])
+    zeros = values.new_zeros(len(values) * columns, values.shape[-1])
     place = _places(candidates, columns)[:, None].expand(-1, values.shape[-1])
-    largest = found.scatter_reduce(0, place, values.flatten(0, 2), "amax", include_self=False)
+    largest = zeros.scatter_reduce(0, place, values.flatten(0, 2), "amax", include_self=False)
     return largest.view(len(values), columns, -1)
 
 

@@ -1,6 +1,6 @@
 """Mixing edges, and the means of the result, on a CPU, without gradients, in tiles that stay in the cache.
 
-Written as plain operations, every step of the mixer reads and writes the largest tensors of the network, and two of
+On whole tensors every step of the mixer reads and writes the largest tensors of the network, and two of
 them are slow: the layer norm of short rows, and the tanh within GELU, which takes as long as a matrix product. Here a
 tile of edges goes through all steps in buffers that the second-level cache holds. The layer norm's scale and shift
 are folded into the first linear map. GELU is written with a sigmoid, which is several times faster than tanh:
@@ -90,14 +90,14 @@ class _Buffers:
         self.width, self.heads = edges.shape[-1], heads
         self.memory = [edges.new_empty(size * width) for width in (self.width + heads, 2 * self.width, 2 * self.width)]
         self.scale = edges.new_empty(size)
-        self.known: dict[tuple[int, int], _Views] = {}
+        self.views: dict[tuple[int, int], _Views] = {}
 
     def of_shape(self, instances: int, items: int, columns: int) -> "_Views":
         """Return the views for tiles of so many instances with so many edges each."""
         key = instances, items
-        if key not in self.known:
-            self.known[key] = self._views(instances, items, columns)
-        return self.known[key]
+        if key not in self.views:
+            self.views[key] = self._views(instances, items, columns)
+        return self.views[key]
 
     def _views(self, instances: int, items: int, columns: int) -> "_Views":
         width, heads, size = self.width, self.heads, instances * items

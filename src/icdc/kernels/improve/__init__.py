@@ -68,12 +68,12 @@ def improve_schedules(times: Tensor, choice: Tensor, rounds: int, allowed: Tenso
     excess = schedule_excess(wide, allowed)
     arguments = target, excess, choice, picked(wide, choice), column_totals(wide, choice), rounds
     if dispatch.schedules_fit(times):
-        found = _by_kernel("improve_schedules", *arguments)
+        improved = _by_kernel("improve_schedules", *arguments)
     else:
-        found = numba.improve_schedules(*arguments, LOAD_TOLERANCE if wide.is_floating_point() else 0.0)
+        improved = numba.improve_schedules(*arguments, LOAD_TOLERANCE if wide.is_floating_point() else 0.0)
     if not times.is_floating_point():
-        return found
-    return no_worse(found, choice, lambda schedules: column_totals(times, schedules).amax(-1))
+        return improved
+    return no_worse(improved, choice, lambda schedules: column_totals(times, schedules).amax(-1))
 
 
 def schedule_excess(times: Tensor, allowed: Tensor | None = None) -> Tensor:
@@ -108,12 +108,12 @@ def improve_tours(distances: Tensor, successor: Tensor, rounds: int, allowed: Te
     least = least_gain(wide)[:, None].expand(-1, successor.shape[1])
     arguments = _without_forbidden(wide, allowed), successor, picked(wide, successor), least, rounds
     if dispatch.tours_fit(distances):
-        found = _by_kernel("improve_tours", *arguments)
+        improved = _by_kernel("improve_tours", *arguments)
     else:
-        found = numba.improve_tours(*arguments)
+        improved = numba.improve_tours(*arguments)
     if not distances.is_floating_point():
-        return found
-    return no_worse(found, successor, lambda tours: picked(distances, tours).sum(-1))
+        return improved
+    return no_worse(improved, successor, lambda tours: picked(distances, tours).sum(-1))
 
 
 def least_gain(distances: Tensor) -> Tensor:
@@ -130,12 +130,12 @@ def least_gain(distances: Tensor) -> Tensor:
     return torch.maximum(GAIN_TOLERANCE * near.mean(1), rounding)
 
 
-def no_worse(found: Tensor, before: Tensor, cost: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return solutions found (batch, samples, rows), or those before, where a search of reals made them dearer.
+def no_worse(after: Tensor, before: Tensor, cost: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return solutions (batch, samples, rows) after a search of reals, or those before where these cost less.
 
     A search adds up changes in an order of its own; `cost`, (batch, samples), adds up as its caller will.
     """
-    return torch.where((cost(found) <= cost(before))[..., None], found, before)
+    return torch.where((cost(after) <= cost(before))[..., None], after, before)
 
 
 def _exact(costs: Tensor) -> Tensor:
@@ -151,5 +151,5 @@ def _without_forbidden(costs: Tensor, allowed: Tensor | None) -> Tensor:
 
 
 def _by_kernel(name: str, *arguments: Any) -> Tensor:
-    found: Tensor = getattr(dispatch.triton_kernels("improve.triton"), name)(*arguments)
-    return found
+    improved: Tensor = getattr(dispatch.triton_kernels("improve.triton"), name)(*arguments)
+    return improved

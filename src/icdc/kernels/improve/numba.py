@@ -278,10 +278,10 @@ def improve_schedules(
     `target` (batch, rows, columns) int64 or float64 is what a row takes where it may go, and out of reach elsewhere;
     `excess` (batch, rows, columns) float64 its excess there. Loads up to `tolerance` below the makespan are as full.
     """
-    found = host_copy(choice)
-    arrays = on_host(target), on_host(excess), found, host_copy(own), host_copy(load)
-    in_threads(_improve_schedules, len(found), *arrays, choice.shape[1], rounds, tolerance)
-    return torch.from_numpy(found).view_as(choice).to(choice.device)
+    improved = host_copy(choice)
+    arrays = on_host(target), on_host(excess), improved, host_copy(own), host_copy(load)
+    in_threads(_improve_schedules, len(improved), *arrays, choice.shape[1], rounds, tolerance)
+    return torch.from_numpy(improved).view_as(choice).to(choice.device)
 
 
 def improve_tours(target: Tensor, successor: Tensor, step: Tensor, least: Tensor, rounds: int) -> Tensor:
@@ -290,7 +290,7 @@ def improve_tours(target: Tensor, successor: Tensor, step: Tensor, least: Tensor
     `target` (batch, n, n) int64 or float64 is what a permitted step costs, and out of reach elsewhere; a change gains
     more than `least` (batch, samples).
     """
-    found = host_copy(successor)
-    arrays = on_host(target), found, host_copy(step), on_host(least).reshape(-1)
-    in_threads(_improve_tours, len(found), *arrays, successor.shape[1], rounds)
-    return torch.from_numpy(found).view_as(successor).to(successor.device)
+    improved = host_copy(successor)
+    arrays = on_host(target), improved, host_copy(step), on_host(least).reshape(-1)
+    in_threads(_improve_tours, len(improved), *arrays, successor.shape[1], rounds)
+    return torch.from_numpy(improved).view_as(successor).to(successor.device)

@@ -51,13 +51,13 @@ def merge_schedules(times: Tensor, choice: Tensor, others: Tensor) -> Tensor:
     wide = times.to(torch.float64 if times.is_floating_point() else torch.int64)
     load = column_totals(wide, choice)
     if dispatch.schedules_fit(times):
-        found: Tensor = dispatch.triton_kernels("merge.triton").merge_schedules(wide, choice, others, load)
+        merged: Tensor = dispatch.triton_kernels("merge.triton").merge_schedules(wide, choice, others, load)
     else:
         tolerance = LOAD_TOLERANCE if wide.is_floating_point() else 0.0
-        found = numba.merge_schedules(wide, choice, others, load, MOST_CHANGES, tolerance)
+        merged = numba.merge_schedules(wide, choice, others, load, MOST_CHANGES, tolerance)
     if not times.is_floating_point():
-        return found
-    return no_worse(found, choice, lambda schedules: column_totals(times, schedules).amax(-1))
+        return merged
+    return no_worse(merged, choice, lambda schedules: column_totals(times, schedules).amax(-1))
 
 
 def merge_tours(distances: Tensor, successor: Tensor, others: Tensor) -> Tensor:
@@ -85,9 +85,9 @@ def merge_tours(distances: Tensor, successor: Tensor, others: Tensor) -> Tensor:
         finite = wide.abs().nan_to_num(posinf=0.0).amax((1, 2), keepdim=True)
         wide = torch.where(wide.isposinf(), 4 * size * finite, wide)
     if dispatch.tours_fit(distances):
-        found: Tensor = dispatch.triton_kernels("merge.triton").merge_tours(wide, successor, others, least)
+        merged: Tensor = dispatch.triton_kernels("merge.triton").merge_tours(wide, successor, others, least)
     else:
-        found = numba.merge_tours(wide, successor, others, least, MOST_PARTS, MOST_TRIALS)
+        merged = numba.merge_tours(wide, successor, others, least, MOST_PARTS, MOST_TRIALS)
     if not distances.is_floating_point():
-        return found
-    return no_worse(found, successor, lambda tours: picked(distances, tours).sum(-1))
+        return merged
+    return no_worse(merged, successor, lambda tours: picked(distances, tours).sum(-1))

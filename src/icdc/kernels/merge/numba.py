@@ -68,7 +68,7 @@ def _merge_tours(
 
 @compiled
 def _is_tour(successor: Indices) -> bool:
-    """Tell whether successors (n,) are one tour; where they are not, nothing else may be asked of them."""
+    """Tell whether successors (n,) are one tour; elsewhere the functions below do not end, or leave the arrays."""
     size, city = len(successor), 0
     for turn in range(1, size + 1):
         city = successor[city]
@@ -212,17 +212,17 @@ def merge_tours(
     distances: Tensor, successor: Tensor, others: Tensor, least: Tensor, most_parts: int, most_trials: int
 ) -> Tensor:
     """Merge others (batch, samples, count, n) into tours (batch, samples, n), by gains of more than `least`."""
-    found = host_copy(successor)
-    arrays = on_host(distances), found, on_host(others.flatten(0, 1)), on_host(least).reshape(-1)
-    in_threads(_merge_tours, len(found), *arrays, successor.shape[1], most_parts, most_trials, fewest=1)
-    return torch.from_numpy(found).view_as(successor).to(successor.device)
+    merged = host_copy(successor)
+    arrays = on_host(distances), merged, on_host(others.flatten(0, 1)), on_host(least).reshape(-1)
+    in_threads(_merge_tours, len(merged), *arrays, successor.shape[1], most_parts, most_trials, fewest=1)
+    return torch.from_numpy(merged).view_as(successor).to(successor.device)
 
 
 def merge_schedules(
     times: Tensor, choice: Tensor, others: Tensor, load: Tensor, most_changes: int, tolerance: float
 ) -> Tensor:
     """Merge others (batch, samples, count, rows) into choices (batch, samples, rows) with their loads."""
-    found = host_copy(choice)
-    arrays = on_host(times), found, on_host(others.flatten(0, 1)), host_copy(load)
-    in_threads(_merge_schedules, len(found), *arrays, choice.shape[1], most_changes, tolerance, fewest=1)
-    return torch.from_numpy(found).view_as(choice).to(choice.device)
+    merged = host_copy(choice)
+    arrays = on_host(times), merged, on_host(others.flatten(0, 1)), host_copy(load)
+    in_threads(_merge_schedules, len(merged), *arrays, choice.shape[1], most_changes, tolerance, fewest=1)
+    return torch.from_numpy(merged).view_as(choice).to(choice.device)
