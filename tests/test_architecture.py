@@ -18,15 +18,14 @@ PACKAGE = Path(icdc.__file__).parent
 # folder of icdc/; "icdc" is the package itself (its version and its lazily imported public names).
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "later": set(),
     "options": {"errors"},
     "settings": {"options", "errors"},
     "machine": set(),
     "jit": set(),
     "kernels": {"jit"},
     "plots": {"errors"},
-    "search": {"jit", "later"},
-    "problems": {"plots", "search", "kernels", "later", "options", "errors"},
+    "search": {"jit"},
+    "problems": {"plots", "search", "kernels", "options", "errors"},
     "diffusion": {"problems", "kernels", "settings", "options", "errors"},
     "networks": {"problems", "kernels", "settings", "errors"},
     "io": {"problems", "plots", "options", "machine", "errors"},
@@ -36,7 +35,6 @@ ALLOWED: dict[str, set[str]] = {
         "icdc",
         "jit",
         "search",
-        "later",
         "problems",
         "diffusion",
         "models",
@@ -48,7 +46,6 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
     },
     "baselines": {
-        "later",
         "search",
         "problems",
         "diffusion",

@@ -180,13 +180,12 @@ def test_every_option_is_said_once_and_well() -> None:
     assert len(flags) == len(set(flags))
 
 
-@pytest.mark.parametrize("function", [package.solve, package.solve_many])
-def test_the_signature_in_python_is_that_of_the_table(function: Any) -> None:
+def test_the_signature_in_python_is_that_of_the_table() -> None:
     """Written out for editors and readers; this keeps the two alike."""
-    taken = {"start" if name == "starts" else name: one for name, one in signature(function).parameters.items()}
+    taken = dict(signature(package.solve).parameters)
     known = {one.name: one for one in options_of(PYTHON, Group.RUN, Group.CONDITIONS)}
     known["forbidden"] = OPTIONS["forbidden"]
-    assert taken.keys() - {"instance", "instances", "callback", "reading", "options"} == known.keys()
+    assert taken.keys() - {"instance", "callback", "reading", "options"} == known.keys()
     for name, option in known.items():
         assert taken[name].default == (None if name == "solver" else option.default), name
     assert taken["options"].kind is Parameter.VAR_KEYWORD  # those for the solver

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InfeasibleError, InputError, UsageError
-from .io.cells import DEFAULTS, ReadOptions
+from .io.cells import ReadOptions
 from .io.frames import instances_from
 from .options import OPTIONS, check, check_all, check_kind, mention
 from .problems import get_problem, problem_of_file
 from .problems.base import Problem
-from .problems.conditions import Item, with_conditions
+from .problems.conditions import CONDITIONS, Item, with_conditions
 from .problems.forbidden import forbidden_pair
 from .problems.instance import Instance, Number
 from .solvers import make_solver
@@ -67,7 +67,7 @@ def solve(
     model : a `Model`, the name of a shipped one, or a file's path; by default the shipped one for the nearest size.
     solver : another solver: its name, such as "network", "search" or "ga:iterations=500", or a `Solver`. By default
         search, proofs and the network work together.
-    samples : tries of the network; by default 32. For solvers without one, tries that the best is taken of, 1.
+    samples : tries of the network: 8 by default, 32 of the network alone; of other solvers the best of as many, 1.
     time_limit : seconds; the search goes on until then, or until the bound is met. Without one the effort is fixed.
     start : a solution to begin with, as `Answer.solution` writes it; the answer is never worse.
     fixed : pairs that the answer must have, by names or numbers from 0, as a mapping or a list of pairs: a job and its
@@ -85,12 +85,8 @@ def solve(
     reading : answers to what a file or a frame may leave open, such as ReadOptions(metric="euclidean").
     options : further options of the solver, such as steps=10, refine=3 or device="cpu".
     """
-    starts = None if start is None else [start]
-    conditions = {"fixed": fixed, "busy": busy, "open": open, "first": first, "last": last, "stay": stay}
-    answers = _solve(
-        [instance], problem, model, solver, samples, seed, time_limit, starts, conditions, callback, options, forbidden,
-        reading,
-    )  # fmt: skip
+    options |= {name: value for name, value in locals().items() if name not in ("instance", "start", "options")}
+    answers = _solve([instance], None if start is None else [start], options)
     if len(answers) != 1:
         raise UsageError(f"{instance} holds {len(answers)} instances; solve_many answers them all")
     (answer,) = answers
@@ -100,86 +96,52 @@ def solve(
 
 
 def solve_many(
-    instances: Iterable[Any] | str | Path,
-    *,
-    problem: str | Problem | None = None,
-    model: Model | str | None = None,
-    solver: Solver | str | None = None,
-    samples: int | None = None,
-    seed: int = 0,
-    time_limit: float | None = None,
-    starts: Sequence[Sequence[int]] | None = None,
-    fixed: Mapping[Item, Item] | Iterable[Sequence[Item]] | None = None,
-    stay: Number | None = None,
-    open: bool = False,
-    first: Item | None = None,
-    last: Item | None = None,
-    busy: Mapping[Item, Number] | Sequence[Number] | None = None,
-    callback: SolveCallback | None = None,
-    forbidden: Literal["nan"] | None = None,
-    reading: ReadOptions | None = None,
-    **options: Any,
+    instances: Iterable[Any] | str | Path, *, starts: Sequence[Sequence[int]] | None = None, **options: Any
 ) -> list[Answer]:
     """Solve instances of any sizes, equal ones together, and return a checked answer for each, in their order.
 
-    An instance for which nothing feasible was found has an answer that says so. `time_limit` is for all of them
-    together; `starts` has a solution for each; the other parameters are those of `solve`, and what is asked is asked of
-    every instance. A path, alone or among the
-    instances, stands for all instances of its file.
+    An instance for which nothing feasible was found has an answer that says so. `starts` has a solution for each, or
+    None; the other options are those of `solve`: `time_limit` is for all instances together, and conditions hold for
+    each of them. A path, alone or among the instances, stands for all instances of its file.
     """
-    conditions = {"fixed": fixed, "busy": busy, "open": open, "first": first, "last": last, "stay": stay}
-    return _solve(
-        [instances] if isinstance(instances, str | Path) else instances,
-        problem, model, solver, samples, seed, time_limit, starts, conditions, callback, options, forbidden, reading,
-    )  # fmt: skip
+    return _solve([instances] if isinstance(instances, str | Path) else instances, starts, options)
 
 
-def _solve(
-    instances: Iterable[Any],
-    problem: str | Problem | None,
-    model: Model | str | None,
-    solver: Solver | str | None,
-    samples: int | None,
-    seed: int,
-    time_limit: float | None,
-    starts: Sequence[Sequence[int]] | None,
-    conditions: dict[str, Any],
-    callback: SolveCallback | None,
-    options: Mapping[str, Any],
-    forbidden: Literal["nan"] | None,
-    reading: ReadOptions | None,
-) -> list[Answer]:
-    """Do what `solve` and `solve_many` promise; warnings point to who called them."""
-    checked = check_all({"time_limit": time_limit, "samples": samples, "seed": seed})
-    time_limit, samples, seed = checked["time_limit"], checked["samples"], checked["seed"]
+def _solve(instances: Iterable[Any], starts: Sequence[Sequence[int]] | None, options: dict[str, Any]) -> list[Answer]:
+    """Answer instances by the options of `solve`; warnings point to the caller of that."""
+
+    def taken(*names: str) -> dict[str, Any]:
+        return {name: options.pop(name, None) for name in names}
+
+    run, conditions = check_all(taken("time_limit", "samples", "seed")), taken(*CONDITIONS)
+    problem, model, callback, reading = taken("problem", "model", "callback", "reading").values()
     if callback is not None and not callable(callback):
         raise UsageError(f"the callback must be callable, got {type(callback).__name__}")
-    chosen = _solver_of(solver, model, options)
-    forbidden = check("forbidden", forbidden)
-    read = replace(reading or ReadOptions(), nan_forbidden=forbidden == "nan" or (reading or DEFAULTS).nan_forbidden)
-    asked = _problem_of(problem, model)
-    found = [
+    reading = reading or ReadOptions()
+    if check("forbidden", options.pop("forbidden", None)) == "nan":
+        reading = replace(reading, nan_forbidden=True)
+    solver = _solver_of(options.pop("solver", None), model, options)
+    wanted = _problem_of(problem, model)
+    read = [
         one
         for number, instance in enumerate(instances)
-        for one in instances_from(instance, asked, f"instance {number}" if number else "instance", read)
+        for one in instances_from(instance, wanted, f"instance {number}" if number else "instance", reading)
     ]
-    if starts is not None and len(starts) != len(found):
-        raise UsageError(f"there are {len(starts)} starts for {len(found)} instances")
+    if starts is not None and len(starts) != len(read):
+        raise UsageError(f"there are {len(starts)} starts for {len(read)} instances")
     if isinstance(conditions["fixed"], Iterator):  # read for every instance
         conditions["fixed"] = list(conditions["fixed"])
-    wanted: list[Instance] = []
-    begins: list[NDArray[np.int64] | None] = []
-    for place, one in enumerate(found):
-        given = None if starts is None else starts[place]
-        meant, begin = with_conditions(one, conditions, None if given is None else partial(_start_of, given))
-        wanted.append(meant)
-        begins.append(begin)
+    solutions = [None] * len(read) if starts is None else starts
+    posed = [
+        with_conditions(one, conditions, None if solution is None else partial(_start_of, solution))
+        for one, solution in zip(read, solutions, strict=True)
+    ]
     observer = _Caller(callback)
     numbered = solve_instances(
-        wanted, chosen, samples=samples, seed=seed, time_limit=time_limit, starts=begins, observer=observer,
-    )  # fmt: skip
+        [one for one, _ in posed], solver, **run, starts=[choice for _, choice in posed], observer=observer
+    )
     answers = [answer for _, answer in numbered]
-    if len(answers) < len(found):
+    if len(answers) < len(read):
         raise KeyboardInterrupt
     if not all(answer.optimal for answer in answers):
         for sentence in observer.notes:
@@ -213,8 +175,7 @@ def _solver_of(solver: Solver | str | None, model: Model | str | None, options: 
             raise UsageError("a model and options belong to a solver that is made here; this one is made already")
         return solver
     check_all({name: value for name, value in options.items() if name in OPTIONS})
-    given = dict(options) if model is None else {"model": model, **options}
-    return make_solver(solver or "icdc", **given)
+    return make_solver(solver or "icdc", **({} if model is None else {"model": model}), **options)
 
 
 def _start_of(solution: Sequence[int], instance: Instance) -> NDArray[np.int64]:
