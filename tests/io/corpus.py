@@ -103,6 +103,8 @@ SPLIT = Read("pmsp", [[3, 4], [5, 6]], ("a b", "c"), M)
 HALVED = Read("pmsp", [[1, 2], [3, 4], [5, 6]], ("\\ud800", "b", "c"))
 SHOWN = Read("pmsp", TALL, None, M, "without what is hidden")
 
+NUMBERED_MACHINES = Read("pmsp", [[4, 2], [3, 5]], ("paint", "cut"), ("1", "2"))
+
 # (file name, content, what it gives[, options[, problem]])
 CORPUS: list[tuple[Any, ...]] = [
     # tables
@@ -610,8 +612,27 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.csv", "3,4,5\n5,6,7\n\n7,8,9\n1,1,1", "line 3 is empty, and more follows"),
     ("a.csv", "3,4\n\n5,6\n\n7,8\n\n", Read("pmsp", TALL)),
     ("a.csv", "m1,m2\n\n3,4\n5,6\n7,8", Read("pmsp", TALL, None, M)),
+    # numbers that are names, and names that are numbers
+    ("a.csv", "job,1,2\npaint,4,2\ncut,3,5", NUMBERED_MACHINES, ReadOptions(), "pmsp"),
+    ("a.json", '[["job", 1, 2], ["paint", 4, 2], ["cut", 3, 5]]', NUMBERED_MACHINES, ReadOptions(), "pmsp"),
+    ("a.csv", "Werk,2020,2021\npaint,4,2\ncut,3,5\nsaw,1,1", "row 1 ('Werk', 2020, 2021, …) may be the names"),
+    ("a.csv", "5 min;3\n6 min;4", "column 1 may hold names or numbers ('5 min', '6 min'); say --id-column 1"),
+    ("a.csv", "5 min;3\n6 min;4", "line 1, column 1: '5 min' is not a number", NO),
+    ("a.csv", "$5,$6\n3,4\n5,6", "row 1 may hold names or numbers ('$5', '$6'); say --labels --id-column 0"),
+    ("a.csv", "job;m1\n5 min;3\n6 min;4", Read("pmsp", [[3], [4]], ("5 min", "6 min"), ("m1",))),
+    ("a.csv", "1.1,5,3\n1.2,2,4\n2.1,9,1\n2.2,4,4", "column 1 may number the rows (1.1, 1.2, 2.1, …)"),
+    ("a.csv", "3,1,2\n2,9,9\n4,8,8\n1,7,7", "column 1 may number the rows (3, 2, 4, …)"),
+    ("a.json", '[["1.1", 5, 3], ["1.2", 2, 4], ["2.1", 9, 1], ["2.2", 4, 4]]', "column 1 may number the rows"),
+    # what is empty, and sums of all kinds
+    ("a.csv", "3,,4\n5,,6\n7,,8", "column 2 is empty in every row; write '-' if all its pairs are forbidden"),
+    ("a.csv", "3,4\n5,6\n,\n7,8", "line 3 has only empty cells"),
+    ("a.csv", "m1,m2,m3\n1.5,2.25,3\n3.5,4.5,1\n2,1,4\n2.3,2.6,2.7", "line 5 is the mean of all rows before it"),
+    ("a.csv", "m1,m2,m3\n7,7.75,8\n1.5,2.25,3\n3.5,4.5,1\n2,1,4", "line 2 is the sum of all rows after it"),
+    ("a.csv", "job,m1,m2\nJ1,3,4\nJ2,5,6\nJ3,7,8\nВсё,15,18", "the row 'Всё' seems not to be one of the matrix"),
+    ("a.csv", "job,m1,m2,m3,délai\na,3,4,1,9\nb,5,6,2,9", "the column 'délai' seems not to be one of the matrix"),
     # lists of pairs
     ("a.csv", "from,to,km\nA,B,3\nB,A,4\nA,C,5", "a list with a pair a line is not read, only a matrix"),
+    ("a.csv", "0,1,5\n0,2,6\n1,2,7\n2,1,4", "this seems to be a list with a pair a line"),
     ("a.csv", "job,machine,time\n0,0,3\n1,1,4\n2,0,5\n3,1,6", "the column 'machine' seems to hold names"),
     (
         "a.json",
@@ -623,6 +644,7 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.csv", "machine,j1,j2,j3\nsaw,3,5,7\ndrill,4,6,8", Read("pmsp", TALL, JJ, ("saw", "drill")), TURN),
     ("a.csv", "machine,j1,j2,j3\nA,1,2,3\nB,4,5,6", Read("pmsp", WIDE, ("A", "B"), JJ), ReadOptions(transpose=False)),
     ("a.csv", ",job 1,job 2,job 3\nA,1,2,3\nB,4,5,6", "say --transpose if they are machines, --no-transpose if"),
+    ("a.csv", ",J1,J2,J3\nsaw,3,5,7\ndrill,4,6,8", "the rows seem to be machines, and must be jobs"),
     ("a.csv", "job\\machine,A,B\n1,3,4\n2,5,6\n3,7,8", Read("pmsp", TALL, ("1", "2", "3"), ("A", "B"))),
     ("a.csv", "to/from,A,B,C\nA,0,4,6\nB,2,0,7\nC,3,5,0", "by 'to/from' in the corner rows may be where one goes to"),
     ("a.csv", "to/from,A,B,C\nA,0,4,6\nB,2,0,7\nC,3,5,0", Read("atsp", CITIES, ABC, ABC, "changed places"), TURN),
