@@ -74,7 +74,7 @@ _AMOUNT = re.compile(r"[A-Z]{3}[ \u00a0\u202f]?[+-]?\d")  # a currency by its co
 _STYLES = {".": _pattern(".", ","), ",": _pattern(",", ".")}
 _FORBIDDEN = frozenset(["", "-", "--", "–", "—", "x", "inf", "+inf", "infinity", "+infinity", "∞", "null", "none"])
 _MISSING = frozenset(["nan", "+nan", "-nan", "na", "n/a", "#n/a", "nil", "-inf", "-infinity", "-∞"])
-_WRITTEN = frozenset(["x", "null", "none", "inf", "infinity"])  # marks that may just as well be somebody's name
+_WRITTEN = frozenset(["x", "null", "none", "inf", "infinity"])  # marks that may be names as well
 
 HINT = "a forbidden pair is written as an empty cell, '-', 'x' or 'inf'"
 
@@ -102,7 +102,7 @@ def is_forbidden(cell: str) -> bool:
 
 
 def is_missing(cell: str) -> bool:
-    """Tell whether a cell says that nobody knows its number."""
+    """Tell whether a cell says that its number is missing."""
     return cell.casefold() in _MISSING
 
 
@@ -140,7 +140,7 @@ def are_names(cells: Iterable[str]) -> bool:
     return any(map(is_word, cells)) and all(is_word(cell) or cell.casefold() in _WRITTEN for cell in cells)
 
 
-def style_of(cells: Iterable[tuple[str, str]], separator: str, asked: str | None) -> Style:
+def style_of(cells: Iterable[tuple[str, str]], separator: str, decimal: str | None) -> Style:
     """Decide which mark stands before fractions, from cells with their places.
 
     Cells that make sense in one style only decide. Without any, commas group thousands where they separate cells,
@@ -148,10 +148,10 @@ def style_of(cells: Iterable[tuple[str, str]], separator: str, asked: str | None
     the option that decides: tabs and semicolons are what spreadsheets put between numbers of all countries.
 
     separator : between the cells of the file, "" where there is none, or only blanks.
-    asked : the mark that was asked for, if one was.
+    decimal : the mark, where an option says it.
     """
-    if asked is not None:
-        return Style(asked)
+    if decimal is not None:
+        return Style(decimal)
     doubtful: tuple[str, str] | None = None
     seen = None
     for cell, place in cells:
@@ -222,7 +222,7 @@ def too_large(value: Number) -> bool:
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """Quote a piece of somebody's file for a message of one line."""
+    """Quote a piece of a file for a message of one line."""
     return "'" + visible(text if len(text) <= limit else text[: limit - 1] + "…") + "'"
 
 
@@ -273,27 +273,27 @@ class Grid:
 
     def without(self, skipped: Sequence[str]) -> "Grid":
         """Leave out rows and columns, each by its name (its first cell) or by its place: "row 4", "column 3"."""
-        for asked in skipped:
+        for part in skipped:
             header = self.rows[0] if self.rows else []
             width = max(map(len, self.rows), default=0)
             # a narrow first row is a title
-            columns = [place for place, cell in enumerate(header) if cell == asked and len(header) >= width - 1]
-            rows = [place for place, row in enumerate(self.rows) if row[:1] == [asked] and (place or not columns)]
-            place = re.fullmatch(r"(row|line|record|column) (\w+)", asked)
+            columns = [place for place, cell in enumerate(header) if cell == part and len(header) >= width - 1]
+            rows = [place for place, row in enumerate(self.rows) if row[:1] == [part] and (place or not columns)]
+            place = re.fullmatch(r"(row|line|record|column) (\w+)", part)
             if place and place[1] != "column":
                 rows = rows or [index for index, line in enumerate(self.lines) if str(line) == place[2]]
             elif place:
-                found = [index for index in range(width) if self.column_place(index) == asked]
-                columns = columns or [index - width + len(header) for index in found]
+                places = [index for index in range(width) if self.column_place(index) == part]
+                columns = columns or [index - width + len(header) for index in places]
             if len(rows) + len(columns) != 1:
                 problem = "there is no row and no column" if not rows and not columns else "there are several called"
-                raise UsageError(f"{self.name}: {problem} {shorten(asked)} ({mention('skip')})")
+                raise UsageError(f"{self.name}: {problem} {shorten(part)} ({mention('skip')})")
             if columns:
                 from_end = len(header) - columns[0]  # a header may lack its corner
                 self.rows = [row[: len(row) - from_end] + row[len(row) - from_end + 1 :] for row in self.rows]
             else:
                 del self.rows[rows[0]], self.lines[rows[0]]
-            self.notes.append(f"without {shorten(asked)}")
+            self.notes.append(f"without {shorten(part)}")
         return self
 
     def trimmed(self) -> "Grid":

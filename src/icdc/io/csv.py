@@ -45,10 +45,10 @@ def grid_from_text(text: str, name: str, options: ReadOptions = DEFAULTS) -> Gri
     lines = _BREAK.split(text)
     named = _NAMED.fullmatch(lines[0])
     separator = named[1] if named else _separator(text)
-    found = list(_cut(lines, separator, name, 1 if named else 0, options.comments is not False))
-    kept = _without_comments(found, separator, name, options)
-    _refuse_gaps(kept, name)
-    return Grid(name, [line.cells for line in kept], [line.number for line in kept], separator=separator, padded=True)
+    cut = list(_cut(lines, separator, name, 1 if named else 0, options.comments is not False))
+    table = _without_comments(cut, separator, name, options)
+    _refuse_gaps(table, name)
+    return Grid(name, [line.cells for line in table], [line.number for line in table], separator=separator, padded=True)
 
 
 def rows_of(text: str, name: str) -> tuple[list[tuple[int, list[str]]], str]:
@@ -83,13 +83,13 @@ def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool)
         if not separator and '"' not in line:
             yield _Line(number, line.split(), marked, apart)
             continue
-        taken = 0
+        used = 0
 
         def following(begin: int = place - 1, marked: bool = marked) -> Iterator[str]:
-            nonlocal taken
+            nonlocal used
             # a comment may have any quotes in it, and ends where its line does
             for index in range(begin, begin + 1 if marked else len(lines)):
-                taken += 1
+                used += 1
                 yield lines[index] + "\n"
 
         try:
@@ -97,7 +97,7 @@ def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool)
             read = next(csv.reader(following(), delimiter=blank, strict=not marked, skipinitialspace=True))
         except csv.Error as error:
             raise InputError(f"{name}: line {number} cannot be read as a table ({visible(str(error))})") from None
-        place = number - 1 + taken
+        place = number - 1 + used
         cells += len(read)
         if cells > LARGEST_GRID:
             raise InputError(f"{name}: the table has more than {LARGEST_GRID} cells; write it as .npy")
@@ -137,8 +137,8 @@ def _without_comments(lines: list[_Line], separator: str, name: str, options: Re
             f"{name}: line {doubtful[0].number} begins with # and is as wide as the table: a comment or a row? "
             f"say {mention('comments', True)} if such lines are comments, {mention('comments', False)} if they are rows"
         )
-    kept = {id(line) for line in (*plain, *rows, *([header] if header else []))}
-    return [line for line in lines if id(line) in kept]
+    remaining = {id(line) for line in (*plain, *rows, *([header] if header else []))}
+    return [line for line in lines if id(line) in remaining]
 
 
 def _marked_header(before: list[_Line], width: int, separator: str) -> _Line | None:

@@ -67,10 +67,10 @@ class SeededSample:
 
     def text(self, arrays: Arrays) -> str:
         """Return what a file says instead of the instances it leaves out."""
-        known: dict[str, Any] = {"size": list(self.size), "count": self.count, "seed": self.seed}
+        parts: dict[str, Any] = {"size": list(self.size), "count": self.count, "seed": self.seed}
         if self.family is not None:
-            known["family"] = self.family
-        return json.dumps(known | {"sha256": fingerprint(arrays)})
+            parts["family"] = self.family
+        return json.dumps(parts | {"sha256": fingerprint(arrays)})
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,12 @@ def write_arrays(path: str | Path, entries: Mapping[str, Any]) -> None:
         np.savez_compressed(file, **entries)
 
 
-def raw_from_numpy(content: bytes, name: str, given: Problem | None = None) -> list[RawInstance]:
+def raw_from_numpy(content: bytes, name: str, own: Problem | None = None) -> list[RawInstance]:
     """Return the instances of an NPY or NPZ file.
 
     An NPY file holds one matrix, or several stacked along a first axis; an NPZ archive is a dataset, the
     named arrays of one instance, or a single array of any name. A dataset without instances has them drawn again,
-    which takes the problem itself: one of your own must be given.
+    which takes the problem itself: `own` is one of your own.
     """
     arrays = load_arrays(content, name)
     if isinstance(arrays, np.ndarray):
@@ -206,7 +206,7 @@ def raw_from_numpy(content: bytes, name: str, given: Problem | None = None) -> l
         if problem is None or arrays["problem"].ndim:
             raise InputError(f"{name}: 'problem' must be a name")
         if "drawn" in arrays:
-            arrays.update(_drawn_again(str(arrays["drawn"]), problem_of_file(problem, given, name), name))
+            arrays.update(_drawn_again(str(arrays["drawn"]), problem_of_file(problem, own, name), name))
     data = {key: array for key, array in arrays.items() if key not in _ABOUT}
     if not data:
         raise InputError(f"{name}: the archive holds no matrix")
@@ -232,11 +232,11 @@ def _drawn_again(text: str, problem: Problem, source: str) -> Arrays:
     source : the file it was found in, for messages.
     """
     try:
-        known = json.loads(text)
-        size, count, seed = tuple(map(int, known["size"])), int(known["count"]), int(known["seed"])
-        family = None if known.get("family") is None else str(known["family"])
+        parts = json.loads(text)
+        size, count, seed = tuple(map(int, parts["size"])), int(parts["count"]), int(parts["seed"])
+        family = None if parts.get("family") is None else str(parts["family"])
         sample = SeededSample(size, count, seed, family)
-        sha256 = str(known["sha256"])
+        sha256 = str(parts["sha256"])
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{source}: 'drawn' does not say from what its instances are drawn") from None
     if len(sample.size) != len(problem.size_names) or min(*sample.size, sample.count) < 1 or sample.seed < 0:
@@ -365,7 +365,7 @@ class Provenance:
 
     found_by : (count,) the solver that found the best known solution.
     seconds : (count,) how long that run was allowed to take.
-    proven_by : (count,) the solver that proved it optimal; empty where nobody did.
+    proven_by : (count,) the solver that proved it optimal; empty where none did.
     """
 
     found_by: NDArray[np.str_]
@@ -394,10 +394,10 @@ def standard_set(name: str) -> Dataset:
     """Return a standard test set with its shipped references."""
     arrays = standard_instances(name)
     problem = get_problem(STANDARD_SETS[name].problem)
-    known = shipped_references(name)
-    if not known:
+    shipped = shipped_references(name)
+    if not shipped:
         return Dataset(problem, arrays, name=name)
-    reference, proven, choice = known["reference"], known["proven"], known["choice"]
+    reference, proven, choice = shipped["reference"], shipped["proven"], shipped["choice"]
     return Dataset(problem, arrays, reference.astype(np.float64), proven.astype(bool), choice.astype(np.int64), name)
 
 
@@ -415,10 +415,10 @@ def shipped_references(name: str) -> Arrays:
 
 def provenance(name: str) -> Provenance | None:
     """Return how the references of a standard set came about; None where its file does not say."""
-    known = shipped_references(name)
-    if "found_by" not in known:
+    shipped = shipped_references(name)
+    if "found_by" not in shipped:
         return None
-    return Provenance(known["found_by"], known["seconds"].astype(np.float64), known["proven_by"])
+    return Provenance(shipped["found_by"], shipped["seconds"].astype(np.float64), shipped["proven_by"])
 
 
 def open_dataset(name: str | Path, problem: Problem | None = None) -> Dataset:
@@ -430,13 +430,13 @@ def open_dataset(name: str | Path, problem: Problem | None = None) -> Dataset:
     return read_dataset(name, problem)
 
 
-def write_references(dataset: Dataset, folder: str | Path, known: Provenance | None = None) -> Path:
+def write_references(dataset: Dataset, folder: str | Path, origin: Provenance | None = None) -> Path:
     """Write what ships of a standard set: cost, proof and solution of every instance, as small as can be."""
     if fingerprint(dataset.arrays) != STANDARD_SETS[dataset.name].sha256:
         raise InputError(f"'{dataset.name}' does not hold the standard instances of that name")
     if dataset.reference is None or dataset.proven is None or dataset.choice is None:
         raise InputError(f"'{dataset.name}' has no references with solutions")
     path = Path(folder) / f"{dataset.name}.npz"
-    how = {} if known is None else vars(known)
+    how = {} if origin is None else vars(origin)
     write_arrays(path, {**reference_entries(dataset), **how})
     return path

@@ -1,7 +1,7 @@
 """Doubts about a table: what may be a name or a number, and what may not be part of a matrix.
 
 A table is understood by what its cells say together. Each doubt is a sentence with the options that decide; where
-`labels` was said, the table has been looked at, and nothing is doubted.
+`labels` is given, the table has been looked at, and nothing is doubted.
 """
 
 import re
@@ -80,8 +80,8 @@ def says_names(corner: str) -> bool:
     words = words_of(corner)
     if not words or (re.search(r"\d", corner) and not corner.startswith("Unnamed:")):
         return False
-    known = _NUMBERING | _ITEMS
-    return all({word, word.removesuffix("s")} & known for word in words)
+    vocabulary = _NUMBERING | _ITEMS
+    return all({word, word.removesuffix("s")} & vocabulary for word in words)
 
 
 def stem(word: str) -> str:
@@ -208,7 +208,7 @@ def refuse_rows(
 ) -> None:
     """Refuse rows that are none of the matrix by their names, or that should be columns.
 
-    turned : whether it was said how the table lies.
+    turned : whether an option says how the table lies.
     """
     same_items = None if problem is None else problem.feature_sizes.same_items
     cornered = layout.header and layout.names is not None and len(grid.rows[0]) == len(grid.rows[-1])
@@ -306,8 +306,8 @@ def _refuse_rows_for_columns(
         if kind.feature_sizes.same_items:
             continue
         row_words, column_words = {*kind.row_words, *_JOBS}, {*kind.column_words, *_MACHINES}
-        known = [word for word in words_of(corner) if word in row_words | column_words]
-        wrong = bool(known) and known[0] in column_words
+        corner_words = [word for word in words_of(corner) if word in row_words | column_words]
+        wrong = bool(corner_words) and corner_words[0] in column_words
         wrong |= _all_say(columns, row_words) or _all_say(rows, column_words)
         initials = (kind.row_words[0][0], kind.column_words[0][0])
         wrong |= _all_begin(columns, initials[0]) or (_all_begin(rows, initials[1]) and columns is not None)

@@ -76,19 +76,17 @@ def parse_json(text: str, name: str) -> list[Any]:
 
 
 def raw_from_json(
-    text: str, name: str, options: ReadOptions = DEFAULTS, given: Problem | None = None
+    text: str, name: str, options: ReadOptions = DEFAULTS, own: Problem | None = None
 ) -> list[RawInstance]:
-    """Return the instances of a JSON file; a problem of your own is `given`, for its words of rows and columns."""
+    """Return the instances of a JSON file; `own` is a problem of your own, for its words of rows and columns."""
     documents = parse_json(text, name)
     listed = len(documents) == 1 and isinstance(documents[0], list)
     if listed:
         documents = _instances_of_list(documents[0], name)
     if (listed or len(documents) > 1) and all(_is_record(document) for document in documents):
-        return [raw_from_grid(_records(documents, name), options, given)]
+        return [raw_from_grid(_records(documents, name), options, own)]
     many = len(documents) > 1
-    return [
-        _instance(document, f"{name}[{i}]" if many else name, options, given) for i, document in enumerate(documents)
-    ]
+    return [_instance(document, f"{name}[{i}]" if many else name, options, own) for i, document in enumerate(documents)]
 
 
 def _loads(text: str) -> Any:
@@ -101,11 +99,11 @@ class _Constant(float):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object, refusing one that says a thing twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
         raise InputError(f"the entry {shorten(next(k for k in keys if keys.count(k) > 1))} occurs twice in an object")
-    return found
+    return entries
 
 
 def _instances_of_list(items: list[Any], name: str) -> list[Any]:
@@ -148,7 +146,7 @@ def _split_table(document: dict[str, Any], name: str) -> Grid:
     columns, data = document["columns"], document["data"]
     index = document.get("index")
     if isinstance(index, list) and index == list(range(len(index))):
-        index = None  # nobody's names, only counting
+        index = None  # it only counts
     cells = _grid(data, name).rows
     if len(columns) != len(data[0]):
         raise InputError(f"{name}: 'columns' has {len(columns)} names where row 1 of 'data' has {len(data[0])} entries")
@@ -163,21 +161,21 @@ def _split_table(document: dict[str, Any], name: str) -> Grid:
     return Grid(name, rows, list(range(len(rows))), "row", "entries", header=True, labels=labels)
 
 
-def _instance(document: Any, name: str, options: ReadOptions, given: Problem | None) -> RawInstance:
+def _instance(document: Any, name: str, options: ReadOptions, own: Problem | None) -> RawInstance:
     """Return one instance from a matrix or an object."""
     if isinstance(document, list):
-        return _bare(document, name, options, given)
+        return _bare(document, name, options, own)
     if not isinstance(document, dict):
         raise InputError(f"{name}: an instance must be a matrix or an object, got {_kind(document)}")
     if isinstance(document.get("columns"), list) and _is_matrix(document.get("data")) and "problem" not in document:
-        return raw_from_grid(_split_table(document, name), options, given)
-    return raw_from_mapping(document, name, options, given, _array_of)
+        return raw_from_grid(_split_table(document, name), options, own)
+    return raw_from_mapping(document, name, options, own, _array_of)
 
 
 def _array_of(
-    value: Any, where: str, options: ReadOptions, given: Problem | None
+    value: Any, where: str, options: ReadOptions, own: Problem | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None] | None:
-    return _matrix(value, where, options, given) if isinstance(value, list) else None
+    return _matrix(value, where, options, own) if isinstance(value, list) else None
 
 
 ReadArray = Callable[[Any, str, ReadOptions, Problem | None], tuple[NDArray[Any], NDArray[np.bool_] | None] | None]
@@ -188,7 +186,7 @@ def raw_from_mapping(
     document: Mapping[str, Any],
     name: str,
     options: ReadOptions,
-    given: Problem | None,
+    own: Problem | None,
     read: ReadArray,
     only_known: bool = False,
 ) -> RawInstance:
@@ -201,14 +199,14 @@ def raw_from_mapping(
         raise InputError(f"{name}: 'problem' must be a name, got {_kind(problem)}")
     title = document.get("name")
     place = f"{name} ({title})" if isinstance(title, str) and title.isprintable() and title else name
-    row_words, column_words = _words_for_items(given)
+    row_words, column_words = _words_for_items(own)
     about = {"problem", "name", "comment", "solution", *row_words, *column_words}
-    _refuse_unknown(name, document, {*about, *_array_names(given)}, only_known)
+    _refuse_unknown(name, document, {*about, *_array_names(own)}, only_known)
     arrays, forbidden, others = {}, {}, []
     for key, value in document.items():
         if key in about or value is None:
             continue
-        array = read(value, f"{name}: '{key}'", options, given)
+        array = read(value, f"{name}: '{key}'", options, own)
         if array is None:
             others.append(key)
             continue
@@ -234,41 +232,41 @@ def raw_from_mapping(
     return RawInstance(place, arrays, problem, rows, columns, forbidden=forbidden or None, unused=tuple(others))
 
 
-def _array_names(given: Problem | None) -> set[str]:
+def _array_names(own: Problem | None) -> set[str]:
     """Return the keys under which arrays are looked for."""
-    problems = [*BUILT_IN.values(), *SHIPPED.values()] if given is None else [type(given)]
+    problems = [*BUILT_IN.values(), *SHIPPED.values()] if own is None else [type(own)]
     return {"matrix", "coordinates", FORBIDDEN, *(array for problem in problems for array in problem.arrays)}
 
 
-def _refuse_unknown(name: str, document: Mapping[str, Any], known: set[str], only_known: bool) -> None:
+def _refuse_unknown(name: str, document: Mapping[str, Any], keys: set[str], only_known: bool) -> None:
     """Refuse a key that is like one that is not there, as it is then misspelt, or every unknown one."""
     for key in document:
-        if key in known:
+        if key in keys:
             continue
-        near = get_close_matches(key.casefold(), sorted(known if only_known else known - set(document)), 1, 0.8)
+        near = get_close_matches(key.casefold(), sorted(keys if only_known else keys - set(document)), 1, 0.8)
         if near or only_known:
-            choices = "known are " + ", ".join(f"'{word}'" for word in sorted(known))
+            choices = "known are " + ", ".join(f"'{word}'" for word in sorted(keys))
             raise InputError(f"{name}: {shorten(key)} is not known; " + (f"'{near[0]}' is" if near else choices))
 
 
-def _words_for_items(given: Problem | None) -> tuple[list[str], list[str]]:
+def _words_for_items(own: Problem | None) -> tuple[list[str], list[str]]:
     """Return the keys under which an object may name its rows, and its columns where they are other items."""
-    problems = list(BUILT_IN.values()) if given is None else [type(given), *BUILT_IN.values()]
+    problems = list(BUILT_IN.values()) if own is None else [type(own), *BUILT_IN.values()]
     rows = ["rows", *(problem.row_words[1] for problem in problems)]
     columns = ["columns", *(problem.column_words[1] for problem in problems)]
     return rows, [word for word in columns if word not in rows]
 
 
-def _bare(value: list[Any], name: str, options: ReadOptions, given: Problem | None) -> RawInstance:
+def _bare(value: list[Any], name: str, options: ReadOptions, own: Problem | None) -> RawInstance:
     """Return the instance of a matrix without a name, which may have names of its items in its first row and column."""
     texts = [cell.strip() for row in value if isinstance(row, list) for cell in row if isinstance(cell, str)]
     if any(map(is_word, texts)) or options.metric is not None or options.labels:
-        return raw_from_grid(_grid(value, name), options, given)
+        return raw_from_grid(_grid(value, name), options, own)
     if not _is_matrix(value):
         return RawInstance(name, {BARE: _vector(value, name)})
     if texts and all(value) and (_are_texts(row[:1] for row in value) or _are_texts(value[:1])):
-        return raw_from_grid(_grid(value, name), options, given)
-    return _lists(value, name, options, given)
+        return raw_from_grid(_grid(value, name), options, own)
+    return _lists(value, name, options, own)
 
 
 def _are_texts(rows: Iterable[Any]) -> bool:
@@ -276,13 +274,13 @@ def _are_texts(rows: Iterable[Any]) -> bool:
     return all(isinstance(cell, str) for row in rows for cell in row)
 
 
-def _lists(value: list[Any], where: str, options: ReadOptions, given: Problem | None) -> RawInstance:
+def _lists(value: list[Any], where: str, options: ReadOptions, own: Problem | None) -> RawInstance:
     """Return the matrix of lists of numbers, exact integers; those that are no plain numbers are read as cells."""
     grid = _grid(value, where)
     plain = all(type(cell) is int or (type(cell) is float and math.isfinite(cell)) for row in value for cell in row)
     if not plain or len({len(row) for row in value}) > 1:
         grid.header = grid.labels = False
-        return raw_from_grid(grid, options, given)
+        return raw_from_grid(grid, options, own)
     for r, row in enumerate(value, 1):
         for c, cell in enumerate(row, 1):
             if too_large(cell):
@@ -291,7 +289,7 @@ def _lists(value: list[Any], where: str, options: ReadOptions, given: Problem | 
 
 
 def _matrix(
-    value: list[Any], where: str, options: ReadOptions, given: Problem | None
+    value: list[Any], where: str, options: ReadOptions, own: Problem | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return an array of one or two axes, and which of its entries are forbidden pairs."""
     if not value:
@@ -302,7 +300,7 @@ def _matrix(
         type(cell) is bool or cell in (0, 1) for row in value if isinstance(row, list) for cell in row
     ):
         return _mask(value, where), None
-    raw = _lists(value, where, ReadOptions(decimal=options.decimal, nan_forbidden=options.nan_forbidden), given)
+    raw = _lists(value, where, ReadOptions(decimal=options.decimal, nan_forbidden=options.nan_forbidden), own)
     return raw.arrays[BARE], None if raw.forbidden is None else raw.forbidden[BARE]
 
 

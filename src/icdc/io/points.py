@@ -77,9 +77,9 @@ def raw_from_points(
     if len(points) > LARGEST_SET:
         raise InputError(f"{name}: distances between more than {LARGEST_SET} points do not fit into memory")
     points = points.astype(np.float64)
-    known = coordinate_columns(columns) if columns is not None else ()
-    turned = columns is not None and bool(known) and known[0] != columns[0]
-    if metric == "geo" and known and not _called(known, _LATITUDE):
+    pair = coordinate_columns(columns) if columns is not None else ()
+    turned = columns is not None and bool(pair) and pair[0] != columns[0]
+    if metric == "geo" and pair and not _called(pair, _LATITUDE):
         turned = not turned  # x is drawn to the right, as longitude is
     if turned:
         points = points[:, ::-1]

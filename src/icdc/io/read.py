@@ -146,10 +146,10 @@ def _raw_instances(
     if ending in (".npy", ".npz") or content.startswith((b"\x93NUMPY", b"PK\x03\x04")):
         return [_with_metric(raw, options) for raw in raw_from_numpy(content, name, problem)]
     text, guessed = decoded(content, name)
-    known = ending in _TSPLIB + _JSON + _TABLES
-    if ending in _JSON or (not known and text.lstrip()[:1] in ("[", "{")):
+    by_ending = ending in _TSPLIB + _JSON + _TABLES
+    if ending in _JSON or (not by_ending and text.lstrip()[:1] in ("[", "{")):
         raws = raw_from_json(text, name, options, problem)
-    elif ending in _TSPLIB or (not known and looks_like_tsplib(text)):
+    elif ending in _TSPLIB or (not by_ending and looks_like_tsplib(text)):
         if options.metric is not None:
             raise UsageError(
                 f"{name}: a TSPLIB file says itself how distances are taken; leave out {mention('metric')}"
@@ -174,23 +174,23 @@ def _with_metric(raw: RawInstance, options: ReadOptions) -> RawInstance:
     return raw_from_points(points, marked, None, options.metric, raw.name, raw.rows, raw.notes)
 
 
-def _problem_of(raw: RawInstance, asked: Problem | None) -> Problem:
+def _problem_of(raw: RawInstance, problem: Problem | None) -> Problem:
     """Return the problem that was asked for, or that the file is certain to be."""
     if raw.problem is not None:
-        if asked is not None and raw.problem == asked.name:
-            return asked
-        return problem_of_file(raw.problem, asked, raw.name)
-    if asked is not None:
-        return asked
+        if problem is not None and raw.problem == problem.name:
+            return problem
+        return problem_of_file(raw.problem, problem, raw.name)
+    if problem is not None:
+        return problem
     if BARE in raw.arrays:
         return _problem_of_matrix(raw)
     fitting = [cls for cls in BUILT_IN.values() if set(cls.arrays) <= set(raw.arrays)]
     if len(fitting) != 1:
-        found = ", ".join(f"'{name}'" for name in raw.arrays)
+        names = ", ".join(f"'{name}'" for name in raw.arrays)
         metric = f"; {mention('metric')} takes distances between coordinates"
         points = metric if list(raw.arrays) == ["coordinates"] else ""
         raise UsageError(
-            f"{raw.name}: cannot tell the problem from the arrays {found}; give {mention('problem')}{points}"
+            f"{raw.name}: cannot tell the problem from the arrays {names}; give {mention('problem')}{points}"
         )
     return fitting[0]()
 
@@ -274,18 +274,18 @@ def _forbidden(
 ) -> tuple[NDArray[np.bool_] | None, list[str]]:
     """Return the forbidden pairs of an instance, if it has any, and what to say about them."""
     same_items = problem.feature_sizes.same_items
-    found = np.zeros(shape, dtype=bool)
+    pairs = np.zeros(shape, dtype=bool)
     if FORBIDDEN in raw.arrays and FORBIDDEN not in problem.arrays:
         marked = {**marked, FORBIDDEN: raw.arrays[FORBIDDEN]}
     for name, mask in marked.items():
         if mask.shape != shape or mask.dtype != bool:
             what = f"the array '{name}'" if name in problem.arrays else f"'{name}'"
             raise InputError(f"{what} can forbid pairs only as a matrix of {shape[0]} × {shape[1]}")
-        found |= mask
+        pairs |= mask
     if same_items:
-        np.fill_diagonal(found, False)
-    if found.any():
-        return found, [counted(int(found.sum()), ("forbidden pair", "forbidden pairs"))]
+        np.fill_diagonal(pairs, False)
+    if pairs.any():
+        return pairs, [counted(int(pairs.sum()), ("forbidden pair", "forbidden pairs"))]
     if may_forbid(problem):
         (matrix,) = arrays.values()
         huge = huge_numbers(matrix, ignore_diagonal=same_items)
@@ -302,11 +302,11 @@ def _sizes(problem: Problem, shape: tuple[int, int]) -> str:
 
 
 def _unused(raw: RawInstance, problem: Problem) -> list[str]:
-    """Say which entries of a file do not count: whoever wrote them may think that they do."""
-    known = {*problem.arrays, FORBIDDEN, "coordinates"}
+    """Say which entries of a file are not used, since their author may think that they are."""
+    used = {*problem.arrays, FORBIDDEN, "coordinates"}
     if BARE in raw.arrays and set(problem.arrays) & set(raw.arrays):
         raise InputError(f"{raw.name}: there is a 'matrix' and an array '{problem.arrays[0]}': which one is meant?")
-    others = [*raw.unused, *(name for name in raw.arrays if name not in known and name != BARE)]
+    others = [*raw.unused, *(name for name in raw.arrays if name not in used and name != BARE)]
     return [f"{', '.join(map(shorten, others[:8]))} not used"] if others else []
 
 

@@ -1,4 +1,4 @@
-"""Solutions in files: read anybody's, write ours.
+"""Solutions, pictures of them, and conditions on them in files.
 
 A solution is read from a TSPLIB tour, from JSON (a list, or the object that `icdc solve --json` prints), from
 a table as `write_solution` makes it ("job,machine", "position,city"), or from plain words: numbers that count
@@ -237,8 +237,8 @@ def _items_of_table(rows: list[tuple[int, list[str]]], name: str, instance: Inst
     problem = instance.problem
     for number, row in rows:
         if len(row) != width:
-            wanted = "two cells" if width == 2 else f"{width} cells"
-            raise InputError(f"{name}: line {number} must have {wanted}, got {len(row)}")
+            cell_count = "two cells" if width == 2 else f"{width} cells"
+            raise InputError(f"{name}: line {number} must have {cell_count}, got {len(row)}")
     keys = _numbers([row[0] for _, row in rows], None if problem.solution_is_tour else instance.rows, name)
     values = _numbers([row[1] for _, row in rows], instance.items, name)
     word = problem.solution_header()[0]
@@ -270,9 +270,9 @@ def _items_of_json(documents: list[Any], name: str, instance: Instance) -> list[
             raise InputError(f"{name}: {len(mine) or 'none'} of the {len(documents)} lines is for {instance.name}")
         document = mine[0]
     if isinstance(document, dict):
-        said = document.get("problem", instance.problem.name)
-        if said != instance.problem.name:
-            raise InputError(f"{name}: this solves {shorten(str(said))}, not '{instance.problem.name}'")
+        solved = document.get("problem", instance.problem.name)
+        if solved != instance.problem.name:
+            raise InputError(f"{name}: this solves {shorten(str(solved))}, not '{instance.problem.name}'")
         document = document.get("solution")
     if not isinstance(document, list):
         raise InputError(f"{name}: there is no list of items in it")
@@ -292,15 +292,15 @@ def _index(names: Names | None) -> dict[str, int]:
 def _numbers(cells: list[str], names: Names | None, name: str) -> list[int]:
     """Turn names, or numbers from 0, into numbers; names win where every cell is one."""
     index = _index(names)
-    known = [visible(tidy(cell)) in index for cell in cells]
-    if names is not None and all(known):
+    in_index = [visible(tidy(cell)) in index for cell in cells]
+    if names is not None and all(in_index):
         return [index[visible(tidy(cell))] for cell in cells]
     whole = [_is_number(cell) for cell in cells]
-    strange = [cell for cell, is_name, is_number in zip(cells, known, whole, strict=True) if not is_name | is_number]
+    strange = [cell for cell, is_name, is_number in zip(cells, in_index, whole, strict=True) if not is_name | is_number]
     if strange:
         raise InputError(f"{name}: {_neither(strange[0], names)}")
     if not all(whole):
-        named, number = cells[whole.index(False)], cells[known.index(False)]
+        named, number = cells[whole.index(False)], cells[in_index.index(False)]
         raise InputError(
             f"{name}: {shorten(named)} is a name and {shorten(number)} is none; use names or numbers from 0"
         )
@@ -399,12 +399,12 @@ def read_busy(source: str | Path, decimal: str | None = None) -> dict[str | int,
     name, text = _condition_text(source)
     if text.lstrip()[:1] in ("[", "{"):
         return _times_of_json(text, name)
-    found: dict[str | int, Number] = {}
+    times: dict[str | int, Number] = {}
     listed: list[Number] = []
     rows, separator = rows_of(text, name)
     style = style_of(((cells[-1], f"{name}: line {number}") for number, cells in rows), separator, decimal)
     for number, cells in rows:
-        if len(cells) not in (1, 2) or (listed and len(cells) == 2) or (found and len(cells) == 1):
+        if len(cells) not in (1, 2) or (listed and len(cells) == 2) or (times and len(cells) == 1):
             raise InputError(f"{name}: line {number} must have a machine and a time, as the others")
         if number == 1 and cells[-1].lower() in _TIMES:
             continue
@@ -414,13 +414,13 @@ def read_busy(source: str | Path, decimal: str | None = None) -> dict[str | int,
             raise InputError(f"{name}: line {number}: {error}") from None
         if len(cells) == 1:
             listed.append(time)
-        elif cells[0] in found:
+        elif cells[0] in times:
             raise InputError(f"{name}: line {number} names {shorten(cells[0])} again")
         else:
-            found[cells[0]] = time
-    if not found and not listed:
+            times[cells[0]] = time
+    if not times and not listed:
         raise InputError(f"{name}: there are no times in it")
-    return found or listed
+    return times or listed
 
 
 def _condition_text(source: str | Path) -> tuple[str, str]:

@@ -69,7 +69,7 @@ class _Cells(NamedTuple):
 def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> RawInstance:
     """Return the one matrix of a table; raise InputError that says where it is wrong, UsageError where it is in doubt.
 
-    problem : the one that was asked for, if one was.
+    problem : where an option names one.
     """
     if options.skip:
         grid.without(options.skip)
@@ -106,27 +106,27 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
     grid.notes.insert(0, layout.words(grid))
     if options.metric is not None:
         return _points(grid, body, data, layout, rows, columns, options)
-    found = _read(grid, body, data, first, options)
+    numbers = _read(grid, body, data, first, options)
     if doubtful:
         refuse_rows(grid, layout, rows, columns, problem, options.transpose is not None)
     if doubtful and not _holds_lists(grid) and not same_items:
-        refuse_sums(grid, found.values, found.forbidden, layout)
-    square = found.values.shape[0] == found.values.shape[1] > 1
+        refuse_sums(grid, numbers.values, numbers.forbidden, layout)
+    square = numbers.values.shape[0] == numbers.values.shape[1] > 1
     apart = rows is not None and columns is not None and set(rows) != set(columns)
     if square and same_items is not False and not apart and triangle is None:
-        triangle = _padded_triangle(grid, body, data, found)
+        triangle = _padded_triangle(grid, body, data, numbers)
     if triangle is None and same_items is not False and grid.padded and _is_staircase(body, data):
         raise InputError(f"{grid.name}: this seems to be half a matrix; it needs its diagonal, zeros or '-'")
     if triangle is None and grid.padded:
         _refuse_gaps(grid, body, data)
-    blank = square and same_items is not False and not apart and bool(found.forbidden.diagonal().all())
+    blank = square and same_items is not False and not apart and bool(numbers.forbidden.diagonal().all())
     if blank:
-        np.fill_diagonal(found.forbidden, False)
+        np.fill_diagonal(numbers.forbidden, False)
         grid.notes.append("empty diagonal")
-    forbidden = {BARE: found.forbidden} if found.forbidden.any() else None
+    forbidden = {BARE: numbers.forbidden} if numbers.forbidden.any() else None
     return RawInstance(
         grid.name,
-        {BARE: found.values},
+        {BARE: numbers.values},
         rows=rows,
         columns=columns,
         blank_diagonal=blank or triangle is not None,
@@ -139,7 +139,7 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
 def layout_of(grid: Grid, options: ReadOptions, square: bool) -> Layout:
     """Find the names of a table, or refuse to guess.
 
-    square : whether the problem that was asked for has as many rows as columns.
+    square : whether the problem that an option names has as many rows as columns.
     """
     rows = grid.rows
     if options.labels and options.id_column is None:
@@ -240,18 +240,18 @@ def _names_column(grid: Grid, header: bool, options: ReadOptions) -> int | None:
     return 0 if named and options.labels is not False else None
 
 
-def _named_column(grid: Grid, asked: str, header: bool) -> int | None:
+def _named_column(grid: Grid, column: str, header: bool) -> int | None:
     """Return the column that `id_column` means; None for none."""
     width = max(len(row) for row in grid.rows)
-    if asked.isascii() and asked.isdigit() and len(asked) < 9 and int(asked) <= width:
-        return int(asked) - 1 if int(asked) else None
-    if header and asked in grid.rows[0]:
+    if column.isascii() and column.isdigit() and len(column) < 9 and int(column) <= width:
+        return int(column) - 1 if int(column) else None
+    if header and column in grid.rows[0]:
         # a header that leaves out the corner names the columns from the second on
-        return grid.rows[0].index(asked) + width - len(grid.rows[0])
+        return grid.rows[0].index(column) + width - len(grid.rows[0])
     choices = (
         f": its columns are {', '.join(map(shorten, grid.rows[0][:8]))}" if header else f": it has {width} columns"
     )
-    raise UsageError(f"{grid.name}: there is no column {shorten(asked)} ({mention('id_column')}){choices}")
+    raise UsageError(f"{grid.name}: there is no column {shorten(column)} ({mention('id_column')}){choices}")
 
 
 def _has_blank_diagonal(rows: list[list[str]]) -> bool:
@@ -283,9 +283,9 @@ def _refuse_gaps(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int])
 
 def _refuse_points(grid: Grid, columns: Names) -> None:
     """Refuse points in place of a matrix, with the options that say what they are."""
-    found = coordinate_columns(columns)
-    if found:
-        x, y = map(shorten, found)
+    pair = coordinate_columns(columns)
+    if pair:
+        x, y = map(shorten, pair)
         raise UsageError(
             f"{grid.name}: {x} and {y} look like coordinates; say {mention('metric', 'euclidean')} "
             f"or {mention('metric', 'geo')} to take distances "
@@ -349,12 +349,12 @@ def _points(
 ) -> RawInstance:
     """Return the distances between points: of the columns that are coordinates by their names, else of the only two."""
     assert options.metric is not None
-    known = () if columns is None else coordinate_columns(columns)
-    if columns is not None and known and len(columns) > 2:
-        others = [column for column in columns if column not in known]
+    pair = () if columns is None else coordinate_columns(columns)
+    if columns is not None and pair and len(columns) > 2:
+        others = [column for column in columns if column not in pair]
         grid.notes.append(f"{', '.join(map(shorten, others[:8]))} not used")
-        data = [column for column, name in zip(data, columns, strict=True) if name in known]
-        columns = tuple(name for name in columns if name in known)
+        data = [column for column, name in zip(data, columns, strict=True) if name in pair]
+        columns = tuple(name for name in columns if name in pair)
     values, missing = _read(grid, body, data, int(layout.header), options)
     return raw_from_points(values, missing, columns, options.metric, grid.name, rows, grid.notes)
 
@@ -434,15 +434,15 @@ def _squared(body: Sequence[Sequence[str]], layout: Layout, triangle: str) -> li
     return [[*row[:offset], *whole] for row, whole in zip(body, full, strict=True)]
 
 
-def _padded_triangle(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int], found: _Cells) -> str | None:
+def _padded_triangle(grid: Grid, body: Sequence[Sequence[str]], data: Sequence[int], numbers: _Cells) -> str | None:
     """Mirror a square of which all cells above, or all cells below the diagonal are empty, and none of the others."""
     empty = np.array([[row[column] == "" for column in data] for row in body])
     size = len(body)
     above, below = np.triu_indices(size, 1), np.tril_indices(size, -1)
     nothing = all(_is_nothing(row[column]) for row, column in zip(body, data, strict=True))
     for word, gone, there in (("lower", above, below), ("upper", below, above)):
-        if nothing and empty[gone].all() and not found.forbidden[there].any():
-            for array in found:
+        if nothing and empty[gone].all() and not numbers.forbidden[there].any():
+            for array in numbers:
                 array[gone] = array.T[gone]
             grid.notes.append(f"the {word} triangle, mirrored")
             return word

@@ -79,16 +79,16 @@ def parse_tsplib(text: str, name: str) -> TsplibFile:
             raise InputError(f"{name}: there is no EDGE_WEIGHT_SECTION")
         layout = header.get("EDGE_WEIGHT_FORMAT", "FULL_MATRIX").upper()
         matrix = _explicit(sections["EDGE_WEIGHT_SECTION"], layout, size, name)
-        said = f"TSPLIB {layout}"
+        note = f"TSPLIB {layout}"
     elif metric in _METRICS:
         if coordinates is None or "NODE_COORD_SECTION" not in sections:
             raise InputError(f"{name}: EDGE_WEIGHT_TYPE {metric} needs a NODE_COORD_SECTION")
         matrix = between(coordinates, _METRICS[metric])
-        said = f"TSPLIB {metric}"
+        note = f"TSPLIB {metric}"
     else:
-        known = ", ".join(["EXPLICIT", *_METRICS])
-        raise InputError(f"{name}: EDGE_WEIGHT_TYPE {shorten(metric)} is not supported ({known} are)")
-    return TsplibFile(name=title, matrix=matrix, coordinates=coordinates, layout=said)
+        choices = ", ".join(["EXPLICIT", *_METRICS])
+        raise InputError(f"{name}: EDGE_WEIGHT_TYPE {shorten(metric)} is not supported ({choices} are)")
+    return TsplibFile(name=title, matrix=matrix, coordinates=coordinates, layout=note)
 
 
 def raw_from_tsplib(text: str, name: str) -> RawInstance:
@@ -202,14 +202,14 @@ def _explicit(lines: list[_Line], layout: str, size: int, name: str) -> NDArray[
     """Fill a matrix from the numbers of an EDGE_WEIGHT_SECTION."""
     full = layout == "FULL_MATRIX"
     if not full and layout not in _HALVES:
-        known = ", ".join(["FULL_MATRIX", *_HALVES])
-        raise InputError(f"{name}: EDGE_WEIGHT_FORMAT {shorten(layout)} is not supported ({known} are)")
+        choices = ", ".join(["FULL_MATRIX", *_HALVES])
+        raise InputError(f"{name}: EDGE_WEIGHT_FORMAT {shorten(layout)} is not supported ({choices} are)")
     values = _numbers(lines, f"{name}: EDGE_WEIGHT_SECTION")
     diagonal = size if "DIAG" in layout else 0
-    wanted = size * size if full else size * (size - 1) // 2 + diagonal
-    if len(values) != wanted:
+    needed = size * size if full else size * (size - 1) // 2 + diagonal
+    if len(values) != needed:
         raise InputError(
-            f"{name}: EDGE_WEIGHT_SECTION must hold {wanted} numbers for {size} cities in {layout}, got {len(values)}"
+            f"{name}: EDGE_WEIGHT_SECTION must hold {needed} numbers for {size} cities in {layout}, got {len(values)}"
         )
     flat = to_array([values])[0]
     if full:

@@ -94,11 +94,11 @@ class _Cells:
 def _grid(book: "_Book", options: ReadOptions, bounds: Bounds | None) -> Grid:
     name = book.name
     sheet, notes = _chosen(book, options)
-    found = book.cells(sheet, bounds)
-    hidden = _hidden(found, name, options.hidden)
-    cells = {place: value for place, value in found.values.items() if place not in hidden}
-    _refuse_merged(found.merged, cells, name)
-    unsaved = found.unsaved - hidden
+    data = book.cells(sheet, bounds)
+    hidden = _hidden(data, name, options.hidden)
+    cells = {place: value for place, value in data.values.items() if place not in hidden}
+    _refuse_merged(data.merged, cells, name)
+    unsaved = data.unsaved - hidden
     if unsaved:
         row, column = min(unsaved)
         raise InputError(
@@ -113,7 +113,7 @@ def _grid(book: "_Book", options: ReadOptions, bounds: Bounds | None) -> Grid:
             f"{name}: the cells of the sheet are spread over {len(spanned)} rows; say which part with "
             f"{mention('range')}"
         )
-    table = {row: [""] * width for row in spanned if row not in found.rows or row in rows}
+    table = {row: [""] * width for row in spanned if row not in data.rows or row in rows}
     for (row, column), value in cells.items():
         table[row][column - 1] = cell_of(value, f"{name}: cell {column_letter(column)}{row}")
     notes += ["without what is hidden"] if hidden else []
@@ -175,7 +175,7 @@ class _Book:
         """Return what stands in a sheet or a part of it; `only_first` stops at the first cell with anything in it."""
         reader = _SheetReader(self.name, bounds or (1, 1, _COLUMNS, _ROWS), self._texts, self._times, only_first)
         self._parse(sheet.part, LARGEST_WORKBOOK, reader.start, reader.end, reader.text, lambda: reader.done)
-        return reader.found
+        return reader.data
 
     def _relations(self) -> dict[str, tuple[str, str]]:
         """Return the kind and the part that each relation of the workbook names."""
@@ -294,7 +294,7 @@ class _SheetReader:
     """Takes the elements of a sheet one by one, and keeps what is in its bounds."""
 
     def __init__(self, name: str, bounds: Bounds, texts: list[str], times: Set[str], only_first: bool) -> None:
-        self.found = _Cells()
+        self.data = _Cells()
         self.done = False
         self._name, self._bounds, self._texts, self._times = name, bounds, texts, times
         self._only_first = only_first
@@ -315,20 +315,20 @@ class _SheetReader:
             self._row = _integer(attributes.get("r"), self._row + 1)
             self._column = self._in_row = 0
             if _is_hidden(attributes, "ht", _LEAST_HEIGHT, self._rows_hidden):
-                self.found.rows.add(self._row)
+                self.data.rows.add(self._row)
         elif tag == "sheetFormatPr":
             self._rows_hidden = _is_hidden({"hidden": attributes.get("zeroHeight", "0")}, "", 0.0, False)
             self._columns_hidden = _is_small(attributes.get("defaultColWidth"), _LEAST_WIDTH)
-            self.found.columns[:] = self._columns_hidden
+            self.data.columns[:] = self._columns_hidden
         elif tag == "col":
             first, last = _integer(attributes.get("min"), 1), _integer(attributes.get("max"), _COLUMNS)
-            self.found.columns[first : last + 1] = _is_hidden(attributes, "width", _LEAST_WIDTH, self._columns_hidden)
+            self.data.columns[first : last + 1] = _is_hidden(attributes, "width", _LEAST_WIDTH, self._columns_hidden)
             self._count_ranges(_COLUMNS)
         elif tag == "mergeCell":
             self._count_ranges(_MERGED + _COLUMNS)
             merged = _range(attributes.get("ref", ""))
             if merged is not None:
-                self.found.merged.append(merged)
+                self.data.merged.append(merged)
 
     def text(self, piece: str) -> None:
         """Take a text; of those in a cell, its value and its parts count, phonetic guides do not."""
@@ -359,13 +359,13 @@ class _SheetReader:
         place = (self._row, self._column)
         text = "".join(self._content.get("t" if attributes.get("t") == "inlineStr" else "v", ()))
         if "f" in self._content and not text and attributes.get("t") != "str":
-            self.found.unsaved.add(place)
+            self.data.unsaved.add(place)
             self.done |= self._only_first
             return
         where = f"{self._name}: cell {column_letter(self._column)}{self._row}"
         value = self._value(attributes, text.strip(), where)
         if value not in ("", None):
-            self.found.values[place] = value
+            self.data.values[place] = value
             self.done |= self._only_first
 
     def _value(self, attributes: Attributes, text: str, where: str) -> Any:
@@ -414,13 +414,13 @@ def _integer(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 9 else default
 
 
-def _hidden(found: _Cells, name: str, read: bool | None) -> set[Place]:
+def _hidden(data: _Cells, name: str, read: bool | None) -> set[Place]:
     """Return the cells that are left out since they are hidden; refuse to decide that where it was not said."""
-    filled = found.values.keys() | found.unsaved
-    hidden = {place for place in filled if place[0] in found.rows or found.columns[place[1]]}
+    filled = data.values.keys() | data.unsaved
+    hidden = {place for place in filled if place[0] in data.rows or data.columns[place[1]]}
     if hidden and read is None:
         row, column = min(hidden)
-        what = f"row {row}" if row in found.rows else f"column {column_letter(column)}"
+        what = f"row {row}" if row in data.rows else f"column {column_letter(column)}"
         raise UsageError(
             f"{name}: {what} is hidden; say {mention('hidden', True)} to read it, "
             f"{mention('hidden', False)} to leave out what is hidden"
