@@ -8,8 +8,7 @@ from .. import kernels
 from ..problems.base import FeatureSizes
 from ..problems.features import Features
 from .config import NetworkConfig
-from .embedding import Encoding, InputEmbedding
-from .layers import FeedForward, LayerNorm, TimeEmbedding, normed_mlp
+from .layers import Encoding, FeedForward, InputEmbedding, LayerNorm, TimeEmbedding, normed_mlp
 
 
 class EdgeMixer(nn.Module):

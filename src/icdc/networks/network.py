@@ -13,7 +13,7 @@ from ..problems.base import FeatureSizes
 from ..problems.features import Features
 from .config import EDGE, NetworkConfig
 from .edge import EdgeDenoiser, EdgeEncoder, EdgeInput, EdgeLayer, EdgeMixer, EdgeOutput
-from .embedding import Encoding, relation_channels
+from .layers import Encoding, relation_channels
 from .paper import DualEncoder, GatedDenoiser
 
 

@@ -8,8 +8,7 @@ from ..problems.base import FeatureSizes
 from ..problems.features import Features
 from .config import NetworkConfig
 from .edge import EdgeInput
-from .embedding import Encoding, InputEmbedding
-from .layers import FeedForward, TimeEmbedding, make_norm
+from .layers import Encoding, FeedForward, InputEmbedding, TimeEmbedding, make_norm
 
 
 class DualEncoder(nn.Module):
@@ -82,8 +81,8 @@ class GatedDenoiser(nn.Module):
 
     def forward(self, encoding: Encoding, x: Tensor, t: Tensor) -> Tensor:
         """Return logits (N, R, C) for noisy matrices x (N, R, C) at steps t (N,), K of each of B instances."""
-        encoding = encoding.repeat(len(x) // len(encoding.rows))
-        rows, columns = encoding.rows, encoding.columns
+        samples = len(x) // len(encoding.rows)
+        rows, columns = (nodes.repeat_interleave(samples, 0) for nodes in (encoding.rows, encoding.columns))
         edges = self.input(x, encoding.relations)
         time = self.time(t)
         for layer in self.layers:

@@ -9,8 +9,7 @@ from torch import Tensor
 from icdc.errors import UsageError
 from icdc.networks import NetworkConfig
 from icdc.networks.edge import EdgeEncoder
-from icdc.networks.embedding import InputEmbedding, relation_channels
-from icdc.networks.layers import BatchNorm, LayerNorm, TimeEmbedding
+from icdc.networks.layers import BatchNorm, InputEmbedding, LayerNorm, TimeEmbedding, relation_channels
 from icdc.networks.paper import DualEncoder
 from icdc.problems.base import FeatureSizes
 from icdc.problems.features import Features
@@ -147,17 +146,6 @@ def test_item_features_reach_their_side() -> None:
     after = run(rows, columns + 1)
     assert torch.equal(before[0], after[0])
     assert not torch.allclose(before[1], after[1])
-
-
-def test_repeating_an_encoding_is_instance_major() -> None:
-    """Trajectories of one instance lie side by side, as everywhere else."""
-    encoder = EdgeEncoder(NetworkConfig(**SMALL), FeatureSizes(1, 1))
-    encoding = encoder(Features(torch.randn(2, 3, 4, 1)), torch.randn(2, 7, 16))
-    repeated = encoding.repeat(3)
-    for name in ("rows", "columns", "relations", "edges"):
-        once, thrice = getattr(encoding, name), getattr(repeated, name)
-        assert torch.equal(thrice, torch.stack([once[0]] * 3 + [once[1]] * 3))
-    assert encoding.repeat(1) is encoding
 
 
 def test_time_embedding_is_sinusoidal() -> None:
