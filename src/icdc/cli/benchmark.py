@@ -3,11 +3,14 @@
 import sys
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import InputError, UsageError
+from ..evaluation import report as reporting
+from ..evaluation.evaluate import OutcomeFile, Summary, summarise
+from ..evaluation.evaluate import evaluate as run
 from ..evaluation.references import write_referenced
 from ..io.datasets import STANDARD_SETS, Dataset, SeededSample, open_dataset, standard_set, write_dataset
 from ..io.files import write_atomically
@@ -17,9 +20,6 @@ from ..solvers import make_solver
 from ..solving.solver import Solver
 from .parameters import Given, check_output, find_problem, look_here, read_size, takes
 from .terminal import progress
-
-if TYPE_CHECKING:
-    from ..evaluation.evaluate import OutcomeFile, Summary
 
 NUMBERS = 3
 """Numbers in memory for every entry of a matrix while instances are drawn and written."""
@@ -174,9 +174,6 @@ def evaluate(
         raise UsageError(f"per-instance results go to a .jsonl or a .csv, not to '{out}'")
     check_output("--plot", plot, IMAGES)
 
-    from ..evaluation import report as reporting
-    from ..evaluation.evaluate import OutcomeFile
-
     if not solver:
         solver, chunk, time_limit = reporting.default_rows(), chunk or 1, time_limit or _EQUAL_SECONDS
         print(f"comparing {', '.join(solver)} with {time_limit:g} s an instance each", file=sys.stderr)
@@ -218,23 +215,20 @@ def _measured(
     seed: int,
     time_limit: float | None,
     chunk: int | None,
-    store: "OutcomeFile | None",
-) -> "list[Summary]":
+    store: OutcomeFile | None,
+) -> list[Summary]:
     """Run every solver on every dataset, and return a row for each."""
-    from ..evaluation.evaluate import evaluate as run
-    from ..evaluation.evaluate import summarise
-
     summaries = []
     for dataset in opened:
-        for spec, made in solvers.items():
-            if (reason := made.refusal(dataset.problem)) is not None:
+        for spec, one in solvers.items():
+            if (reason := one.refusal(dataset.problem)) is not None:
                 print(f"{dataset.name}: left out {spec}: {reason}", file=sys.stderr)
                 continue
             # one row where more samples change nothing: exact solvers and fixed rules
-            for count in (counts or [made.default_samples]) if made.abilities.samples else [1]:
+            for count in (counts or [one.default_samples]) if one.abilities.samples else [1]:
                 with progress(f"{dataset.name} {spec} ×{count}") as advance:
                     outcomes = run(
-                        dataset, made, spec, samples=count, seed=seed, time_limit=time_limit, chunk=chunk or _CHUNK,
+                        dataset, one, spec, samples=count, seed=seed, time_limit=time_limit, chunk=chunk or _CHUNK,
                         store=store, on_progress=advance,
                     )  # fmt: skip
                 summaries.append(summarise(outcomes))

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
@@ -340,11 +339,15 @@ def _run(dataset: Dataset, solver: Solver, run: dict[str, Any], indices: list[in
     return outcomes
 
 
-def _device_name(device: Any) -> str:
+def _device_name(device: str) -> str:
     """Return a device in words for the table: 'cpu', or the name of the GPU."""
+    if device == "cpu":
+        return "cpu"
+    import torch
+
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(automatic if str(device) == "auto" else str(device))
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    chosen = torch.device(automatic if device == "auto" else device)
+    return torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else chosen.type
 
 
 def _ratio(numerator: float, denominator: float, percent: float) -> float | None:
