@@ -125,12 +125,12 @@ class BranchAndBound(OneByOne):
 
 def _cycles_of(successor: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the cities of each cycle of a permutation (n,)."""
-    seen = np.zeros(len(successor), dtype=bool)
+    visited = np.zeros(len(successor), dtype=bool)
     cycles = []
     for start in range(len(successor)):
         cycle, city = [], start
-        while not seen[city]:
-            seen[city] = True
+        while not visited[city]:
+            visited[city] = True
             cycle.append(city)
             city = int(successor[city])
         if cycle:

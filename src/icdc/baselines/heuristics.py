@@ -141,17 +141,17 @@ def shortest_job_first(durations: Tensor) -> Tensor:
     batch, jobs, machines = durations.shape
     permitted = permitted_pairs(durations)
     times = durations.double().masked_fill(~permitted, torch.inf)
-    wanted = permitted.sum(1)  # the jobs that wait and may go to each machine
+    candidates = permitted.sum(1)  # the jobs that wait and may go to each machine
     load = times.new_zeros(batch, machines)
     waiting = torch.ones(batch, jobs, dtype=torch.bool, device=times.device)
     choice = torch.zeros(batch, jobs, dtype=torch.long, device=times.device)
     for _ in range(jobs):
-        machine = load.masked_fill(wanted == 0, torch.inf).argmin(1, keepdim=True)
+        machine = load.masked_fill(candidates == 0, torch.inf).argmin(1, keepdim=True)
         there = times.gather(2, machine[:, None].expand(-1, jobs, 1)).squeeze(2)
         job = there.masked_fill(~waiting, torch.inf).argmin(1, keepdim=True)
         load = load.scatter_add(1, machine, there.gather(1, job))
         waiting = waiting.scatter(1, job, False)
-        wanted = wanted - permitted.gather(1, job[:, :, None].expand(-1, 1, machines)).squeeze(1).long()
+        candidates = candidates - permitted.gather(1, job[:, :, None].expand(-1, 1, machines)).squeeze(1).long()
         choice = choice.scatter(1, job, machine)
     return choice
 

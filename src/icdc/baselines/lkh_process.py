@@ -1,7 +1,7 @@
 """LKH in a process of its own: it cannot be stopped from inside, and a process can.
 
 The module is both ends: imported, it is what talks to that process; run by `python -m`, it is the process. It stays for
-the next instance, and ends with whoever started it.
+the next instance, and ends with the program that started it.
 """
 
 import atexit
@@ -51,7 +51,7 @@ class LkhProcess:
     def tours(cls, distances: NDArray[np.int64], runs: int, limit: float | None) -> Iterator[list[int]]:
         """Yield tours through all cities of distances (n, n), each better than or as good as those before it.
 
-        After `limit` seconds, or where whoever asked has had enough (Ctrl-C), the process is stopped.
+        After `limit` seconds, or where no more tours are taken (Ctrl-C), the process is stopped.
         """
         deadline = None if limit is None else time.perf_counter() + limit
         with cls._lock:
@@ -65,11 +65,11 @@ class LkhProcess:
                         line = process.lines.get(timeout=None if left is None else max(0.0, left))
                     except queue.Empty:
                         return
-                    found = json.loads(line or b"null")
-                    if not found:
-                        finished = found is not None
+                    tour = json.loads(line or b"null")
+                    if not tour:
+                        finished = tour is not None
                         return
-                    yield found
+                    yield tour
             finally:
                 if not finished:
                     process.stop()
@@ -94,23 +94,23 @@ class LkhProcess:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer instance after instance until nobody asks any more; an empty list ends each answer."""
+    """Answer instance after instance until there are no more; an empty list ends each answer."""
     import elkai
 
-    def say(tour: list[int]) -> None:
+    def write(tour: list[int]) -> None:
         answers.write(json.dumps(tour).encode() + b"\n")
         answers.flush()
 
-    say([])
+    write([])
     while header := requests.read(_LENGTH.size):
         size, effort = _LENGTH.unpack(header)
         runs, hurry = divmod(effort, 2)
         distances = np.frombuffer(requests.read(8 * size * size), dtype="<i8").reshape(size, size)
         matrix = elkai.DistanceMatrix(distances.tolist())
         if hurry and runs > 1:  # LKH begins with the same seed every time: more runs only add to this one
-            say(matrix.solve_tsp(runs=1)[:-1])
-        say(matrix.solve_tsp(runs=runs)[:-1])
-        say([])
+            write(matrix.solve_tsp(runs=1)[:-1])
+        write(matrix.solve_tsp(runs=runs)[:-1])
+        write([])
 
 
 if __name__ == "__main__":

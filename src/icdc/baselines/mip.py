@@ -383,7 +383,7 @@ def silent_stdout() -> Iterator[None]:
     """
     sys.stdout.flush()
     _flush_c_buffers()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
@@ -391,8 +391,8 @@ def silent_stdout() -> Iterator[None]:
         yield
     finally:
         _flush_c_buffers()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def _flush_c_buffers() -> None:

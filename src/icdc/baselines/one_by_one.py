@@ -143,17 +143,17 @@ class _Workers:
             return
         running = self.running
         finished: dict[int, SingleAnswer] = {}
-        begun = passed_on = 0
-        while passed_on < len(singles):
-            while begun < len(singles) and len(running) < self.processes:
-                single = self._with_share(singles[begun], budget, len(singles) - begun)
-                running[self.pool.submit(_answer, self.solver, single)] = begun
-                begun += 1
+        next_begin = next_answer = 0
+        while next_answer < len(singles):
+            while next_begin < len(singles) and len(running) < self.processes:
+                single = self._with_share(singles[next_begin], budget, len(singles) - next_begin)
+                running[self.pool.submit(_answer, self.solver, single)] = next_begin
+                next_begin += 1
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 finished[running.pop(future)] = future.result()
-            while passed_on in finished:
-                yield finished.pop(passed_on)
-                passed_on += 1
+            while next_answer in finished:
+                yield finished.pop(next_answer)
+                next_answer += 1
 
     def _with_share(self, single: Single, budget: Budget, left: int) -> Single:
         rounds = -(-left // self.processes)

@@ -66,12 +66,12 @@ def parts(request: Request, cells: int, most: int) -> Iterator[tuple[slice, rang
     size, fewest = max(1, most // (together * cells)), samples
     for begin in range(0, count, size):
         part = slice(begin, min(begin + size, count))
-        budget, taken = request.budget.share((part.stop - begin) / (count - begin)), 0
-        while taken < samples and not (taken and (budget.over or request.stopped(part))):
-            numbers = range(taken, min(taken + together, samples))
+        budget, start = request.budget.share((part.stop - begin) / (count - begin)), 0
+        while start < samples and not (start and (budget.over or request.stopped(part))):
+            numbers = range(start, min(start + together, samples))
             yield part, numbers, budget
-            taken = numbers.stop
-        fewest = min(fewest, taken)
+            start = numbers.stop
+        fewest = min(fewest, start)
     request.result.samples = fewest
 
 

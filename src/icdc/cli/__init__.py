@@ -63,8 +63,8 @@ app.command()(info)
 app.command("check-problem")(check_problem)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(value: bool) -> None:
+    if value:
         print(f"icdc {__version__}")
         raise typer.Exit
 
@@ -83,8 +83,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     _keep_freed_memory()
     with listening() as interrupts, shown_on(Surface.SHELL):
         try:
-            given = sys.argv[1:] if arguments is None else list(arguments)
-            code = app(args=given, prog_name="icdc", standalone_mode=False)
+            words = sys.argv[1:] if arguments is None else list(arguments)
+            code = app(args=words, prog_name="icdc", standalone_mode=False)
         except SystemExit as stop:
             if isinstance(stop.__context__, BrokenPipeError):  # which typer ends by
                 return _flushed(0)
@@ -129,20 +129,20 @@ def _usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    message = _in_our_words(" ".join(error.format_message().split()).rstrip("."))
+    message = _plain_sentence(" ".join(error.format_message().split()).rstrip("."))
     command = error.ctx.command_path if error.ctx is not None else "icdc"
     _say(f"{message[0].lower()}{message[1:]} (see {command} --help)")
     return 2
 
 
-def _in_our_words(message: str) -> str:
+def _plain_sentence(message: str) -> str:
     """Return what typer says of a value in the words of all other sentences: `--samples must be at least 1`."""
-    found = re.fullmatch(r"Invalid value for '?(?P<option>[^':]+)'?: Input should be (?P<rule>.+)", message)
-    if found is None:
+    match = re.fullmatch(r"Invalid value for '?(?P<option>[^':]+)'?: Input should be (?P<rule>.+)", message)
+    if match is None:
         return message
     for pattern, words in RULES:
-        if rule := re.match(pattern, found["rule"]):
-            return f"{found['option']} must be {words.format(*rule.groups())}"
+        if rule := re.match(pattern, match["rule"]):
+            return f"{match['option']} must be {words.format(*rule.groups())}"
     return message
 
 
@@ -153,7 +153,7 @@ def main() -> None:
         signal.signal(number, lambda *_: None)
     code = run()
     if any(thread.name.startswith(BACKGROUND) for thread in threading.enumerate()):
-        # a compiler or an import whose work nobody waits for any more
+        # a compiler or an import whose work is not waited for
         if compiling(SEARCH):
             from ..search.precompile import compile_in_background
 

@@ -56,25 +56,25 @@ def verify(
     if index >= len(instances):
         raise InputError(f"{instance}: there is no instance {index}; the file holds {len(instances)}")
     values, words = conditions_of(given)
-    chosen, _ = with_conditions(
+    target, _ = with_conditions(
         instances[index], values, None if start is None else partial(read_solution, start), words
     )
-    choice = read_solution(solution, chosen)
-    answer = judged(chosen, choice)
+    choice = read_solution(solution, target)
+    answer = judged(target, choice)
     if as_json:
-        about = {"problem": chosen.problem.name, "instance": chosen.name, "solution": str(Path(solution))}
+        about = {"problem": target.problem.name, "instance": target.name, "solution": str(Path(solution))}
         result = {"feasible": answer.feasible, "objective": answer.objective}
         if stay is not None and answer.feasible:
             result |= {"cost": answer.cost, "changes": answer.changes}
-        conditions = {} if chosen.conditions is None else {"conditions": chosen.conditions.as_dict()}
+        conditions = {} if target.conditions is None else {"conditions": target.conditions.as_dict()}
         print(json.dumps({**about, **conditions, **result, "bound": answer.bound, "gap": answer.gap}))
-    if chosen.conditions is not None or chosen.problem.restated:
-        if (wrong := violation(chosen, choice)) is not None:
-            raise InputError(f"{solution}: the solution is infeasible for {chosen.name}: {wrong}")
-    elif (pair := forbidden_pair(chosen, choice)) is not None:
-        raise InputError(f"{solution}: the solution uses a forbidden pair of {chosen.name}: {chosen.pair_text(pair)}")
+    if target.conditions is not None or target.problem.restated:
+        if (wrong := violation(target, choice)) is not None:
+            raise InputError(f"{solution}: the solution is infeasible for {target.name}: {wrong}")
+    elif (pair := forbidden_pair(target, choice)) is not None:
+        raise InputError(f"{solution}: the solution uses a forbidden pair of {target.name}: {target.pair_text(pair)}")
     if not answer.feasible:
-        raise InputError(f"{solution}: the solution is infeasible for {chosen.name}")
+        raise InputError(f"{solution}: the solution is infeasible for {target.name}")
     if not as_json:
         print(f"{visible(solution)}: feasible, {verdict_text(answer)}")
 

@@ -30,17 +30,17 @@ def takes(*groups: Group | str, **helps: str) -> Callable[[Callable[..., None]],
 
     helps : single options, with the sentence for `--help` where it is another for this command.
     """
-    chosen = [one for one in options_of(SHELL) if one.group in groups or one.name in (*groups, *helps)]
+    options = [one for one in options_of(SHELL) if one.group in groups or one.name in (*groups, *helps)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
         for name, own in inspect.signature(command, eval_str=True).parameters.items():
-            from_table = [parameter_of(one, helps.get(one.name)) for one in chosen]
+            from_table = [parameter_of(one, helps.get(one.name)) for one in options]
             parameters += from_table if name == "given" else [own.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
 
         @wraps(command)
         def called(**values: Any) -> None:
-            given = check_all({one.name: values.pop(one.name) for one in chosen})
+            given = check_all({one.name: values.pop(one.name) for one in options})
             command(given=given, **values)
 
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -152,14 +152,14 @@ def finetune(
     result.model.save(path)
     shutil.rmtree(partial, ignore_errors=True)
     before, after = float(result.before.mean()), float(result.after.mean())
-    sure = "" if result.uncertainty != result.uncertainty else f" ± {100 * result.uncertainty:.2f}"
+    error = "" if result.uncertainty != result.uncertainty else f" ± {100 * result.uncertainty:.2f}"
     print(
         f"on {len(result.before)} held-out instances: mean cost {before:.6g} before, {after:.6g} after "
-        f"({100 * result.change:+.2f}{sure} %)",
+        f"({100 * result.change:+.2f}{error} %)",
         file=sys.stderr,
     )
-    kept = "the fine-tuned weights" if result.improved else f"the weights of {base.name}: fine-tuning did not help"
-    print(f"wrote {path} with {kept}", file=sys.stderr)
+    weights = "the fine-tuned weights" if result.improved else f"the weights of {base.name}: fine-tuning did not help"
+    print(f"wrote {path} with {weights}", file=sys.stderr)
     print(path)
 
 

@@ -84,14 +84,14 @@ class InstanceChecks:
                 raise Wrong(f"check accepts {what} in '{name}'")
 
     def features(self) -> None:
-        found, sizes = self.problem.features(self.tensors), self.problem.feature_sizes
+        features, sizes = self.problem.features(self.tensors), self.problem.feature_sizes
         expected = {
             "relations": (self.count, self.rows, self.columns, sizes.relations),
             "rows": (self.count, self.rows, sizes.rows) if sizes.rows else None,
             "columns": (self.count, self.columns, sizes.columns) if sizes.columns else None,
         }
         for name, shape in expected.items():
-            tensor: Tensor | None = getattr(found, name)
+            tensor: Tensor | None = getattr(features, name)
             if (None if tensor is None else tuple(tensor.shape)) != shape:
                 got = None if tensor is None else tuple(tensor.shape)
                 raise Wrong(f"{name} have shape {got}, feature_sizes says {shape}")
@@ -101,7 +101,7 @@ class InstanceChecks:
             raise Wrong(f"{sizes.raw_relations} raw relations of {sizes.relations}")
         for i in range(self.count):
             alone = self.problem.features(only(self.tensors, i)).relations[0]
-            if not torch.allclose(alone, found.relations[i], rtol=1e-3, atol=1e-4):
+            if not torch.allclose(alone, features.relations[i], rtol=1e-3, atol=1e-4):
                 raise Wrong(f"instance {i} has other relations alone than in a batch")
 
     def equivariance(self) -> None:
@@ -136,8 +136,8 @@ class InstanceChecks:
         mask, moved_mask = self.problem.mask(here), self.problem.mask(there)
         if mask is not None and moved_mask is not None:
             pairs.append(("permitted pairs", mask[:, r][:, :, c].float(), moved_mask.float()))
-        for name, expected, found in pairs:
-            if not torch.allclose(expected, found, rtol=1e-3, atol=1e-3):
+        for name, expected, actual in pairs:
+            if not torch.allclose(expected, actual, rtol=1e-3, atol=1e-3):
                 raise Wrong(f"the {name} do not follow when rows and columns are reordered")
 
     def _permuted(self, array: NDArray[Any], row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[Any]:
@@ -201,7 +201,7 @@ class InstanceChecks:
 
     def synchronisation(self) -> None:
         problem, rule = self.problem, self.problem.rule
-        # tensors of the device "meta" have shapes and no values: whoever asks for one fails
+        # tensors of the device "meta" have shapes and no values: reading one fails
         instances = {name: tensor.to("meta") for name, tensor in self.tensors.items()}
         choice = torch.empty(self.count, 1, self.rows, dtype=torch.long, device="meta")
         scores = torch.empty(self.count, self.rows, self.columns, device="meta")
@@ -242,8 +242,8 @@ class InstanceChecks:
             if not bool(good.all()):
                 bad = choice.view(self.count, tries, self.rows)[~good][0].tolist()
                 raise Wrong(f"in the order '{order}' the rule built {bad}, which feasible refuses")
-        anything = random_choice(self.problem.rule, (self.rows, self.columns), noise, spread)
-        if not bool(self.problem.feasible(self.tensors, anything.view(self.count, tries, self.rows)).all()):
+        choice = random_choice(self.problem.rule, (self.rows, self.columns), noise, spread)
+        if not bool(self.problem.feasible(self.tensors, choice.view(self.count, tries, self.rows)).all()):
             raise Wrong("a solution drawn at random is one that feasible refuses")
 
     def probabilities(self) -> None:
@@ -274,7 +274,7 @@ class InstanceChecks:
         tries, mask = 2000, self.problem.mask(self.tensors)
         for i, solutions in enumerate(self.solutions):
             first = i % self.rows
-            drawn = decode(
+            choice = decode(
                 self.problem.rule,
                 self._log_odds(i).expand(tries, -1, -1),
                 noise=Noise(fold(root_key(self.seed), 1, torch.arange(tries))),
@@ -282,8 +282,8 @@ class InstanceChecks:
                 mask=None if mask is None else mask[i].expand(tries, -1, -1),
             )
             expected = tries * self._log_probabilities(i, first, mask).double().exp()
-            met = (drawn[:, None] == solutions).all(2).sum(0)
-            if bool(((met - expected).abs() > FAR * (expected.sqrt() + 1)).any()):
+            count = (choice[:, None] == solutions).all(2).sum(0)
+            if bool(((count - expected).abs() > FAR * (expected.sqrt() + 1)).any()):
                 raise Wrong(f"those of instance {i} do not, beginning with row {first}")
 
     def shortcuts(self) -> None:
@@ -317,16 +317,16 @@ class InstanceChecks:
                     raise Wrong(f"{choice.tolist()} is written as {written} and read back differently")
 
     def density(self) -> None:
-        found, share = self.problem.density(self.size), 1.0 / self.columns
-        if not math.isclose(found, share, rel_tol=1e-6):
-            raise Wrong(f"density is {found:.6g}; one 1 in each row of {self.columns} makes it {share:.6g}")
+        density, share = self.problem.density(self.size), 1.0 / self.columns
+        if not math.isclose(density, share, rel_tol=1e-6):
+            raise Wrong(f"density is {density:.6g}; one 1 in each row of {self.columns} makes it {share:.6g}")
 
     def violation(self) -> None:
         x = one_hot(self.solutions[0], self.columns)
-        found = self.problem.violation(x)
-        if found.shape != (len(x),):
-            raise Wrong(f"violation returns shape {tuple(found.shape)} for {len(x)} matrices")
-        if float(found.abs().max()) > 1e-6:
+        violation = self.problem.violation(x)
+        if violation.shape != (len(x),):
+            raise Wrong(f"violation returns shape {tuple(violation.shape)} for {len(x)} matrices")
+        if float(violation.abs().max()) > 1e-6:
             raise Wrong("it is not zero on a feasible solution")
         emptied, zeros, ones = x[:1].clone(), torch.zeros_like(x[:1]), torch.ones_like(x[:1])
         emptied[:, 0] = 0.0

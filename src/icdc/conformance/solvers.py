@@ -51,14 +51,14 @@ class AllChecks(InstanceChecks):
             before, after = ((solutions[:, None] != solutions).sum(2) == 1).nonzero().unbind(1)
             row = (solutions[before] != solutions[after]).int().argmax(1)
             column = solutions[after, row]
-            found = changes[0, before, row, column].double()
+            stated = changes[0, before, row, column].double()
             change = cost[after] - cost[before]
-            wrong = ~torch.isclose(found, change, rtol=1e-6, atol=1e-6 * float(cost.abs().max()))
+            wrong = ~torch.isclose(stated, change, rtol=1e-6, atol=1e-6 * float(cost.abs().max()))
             if bool(wrong.any()):
                 at = int(wrong.int().argmax())
                 raise Wrong(
                     f"row {int(row[at])} of {solutions[before[at]].tolist()} taking column {int(column[at])} adds "
-                    f"{float(change[at]):.6g} to the cost, not {float(found[at]):.6g}"
+                    f"{float(change[at]):.6g} to the cost, not {float(stated[at]):.6g}"
                 )
 
     def improvement(self) -> None:
@@ -89,9 +89,9 @@ class AllChecks(InstanceChecks):
 
         merged = merge(self.tensors, slice(None), 1)
         self._no_worse(starts, merged)
-        theirs = (merged == starts) | (merged[:, :, None] == others).any(2)
-        if not bool(theirs.all()):
-            at = (~theirs.all(2)).nonzero()[0].tolist()
+        inherited = (merged == starts) | (merged[:, :, None] == others).any(2)
+        if not bool(inherited.all()):
+            at = (~inherited.all(2)).nonzero()[0].tolist()
             raise Wrong(f"{merged[tuple(at)].tolist()} has columns that neither the choice nor any of its others has")
         self._repeatable(merge, merged)
 
@@ -134,61 +134,61 @@ class AllChecks(InstanceChecks):
             if not bool(spread.gather(3, choice[..., None]).all()):
                 raise Wrong("it returns a pair that the mask forbids")
 
-    def _local_optima(self, found: Tensor) -> None:
+    def _local_optima(self, ends: Tensor) -> None:
         """Refuse solutions with a cheaper one near, among all that there are.
 
         Near: one row differs; two differ and have exchanged their columns; or on a tour three, which is a segment that
         has moved.
         """
         for i, solutions in enumerate(self.solutions):
-            differ = found[i][:, None] != solutions
+            differ = ends[i][:, None] != solutions
             rows = differ.sum(2)
-            taken = torch.where(differ, solutions, -1).sort(2).values
-            given_up = torch.where(differ, found[i][:, None].expand_as(differ), -1).sort(2).values
-            near = (rows == 1) | ((rows == 2) & (taken == given_up).all(2))
+            new = torch.where(differ, solutions, -1).sort(2).values
+            old = torch.where(differ, ends[i][:, None].expand_as(differ), -1).sort(2).values
+            near = (rows == 1) | ((rows == 2) & (new == old).all(2))
             if isinstance(self.problem.rule, HamiltonianCycle):
                 near |= rows == 3
             instance = only(self.tensors, i)
             cost = self.problem.cost(instance, solutions[None])[0].double()
-            own = self.problem.cost(instance, found[i : i + 1])[0].double()
+            own = self.problem.cost(instance, ends[i : i + 1])[0].double()
             better = near & (cost < own[:, None] - 1e-9 * own[:, None].abs())
             if bool(better.any()):
                 at, to = better.nonzero()[0].tolist()
                 raise Wrong(
-                    f"it ends with {found[i, at].tolist()} of cost {float(own[at]):.10g}, one change from "
+                    f"it ends with {ends[i, at].tolist()} of cost {float(own[at]):.10g}, one change from "
                     f"{solutions[to].tolist()} of cost {float(cost[to]):.10g}"
                 )
 
     def construction(self) -> None:
         costs = []
         for count in (1, 4):
-            made = self.problem.construct(self.tensors, count)
-            if not isinstance(made, Starts):
-                raise Wrong(f"it returns {type(made).__name__}, not Starts")
-            self._sound(made.choice, (self.count, count, self.rows))
-            self._prices(made)
-            if not torch.equal(made.choice, self.problem.construct(self.tensors, count).choice):
+            starts = self.problem.construct(self.tensors, count)
+            if not isinstance(starts, Starts):
+                raise Wrong(f"it returns {type(starts).__name__}, not Starts")
+            self._sound(starts.choice, (self.count, count, self.rows))
+            self._prices(starts)
+            if not torch.equal(starts.choice, self.problem.construct(self.tensors, count).choice):
                 raise Wrong("it returns other solutions the second time")
             for i in range(self.count):
-                if not torch.equal(self.problem.construct(only(self.tensors, i), count).choice[0], made.choice[i]):
+                if not torch.equal(self.problem.construct(only(self.tensors, i), count).choice[0], starts.choice[i]):
                     raise Wrong(f"instance {i} gets other solutions alone than in a batch")
-            costs.append(self.problem.cost(self.tensors, made.choice).double().amin(1))
+            costs.append(self.problem.cost(self.tensors, starts.choice).double().amin(1))
         for i, solutions in enumerate(self.solutions):
-            anyhow = self.problem.cost(only(self.tensors, i), solutions[None]).double().mean()
-            if any(float(cost[i] - anyhow) > 1e-9 * abs(float(anyhow)) for cost in costs):
+            average = self.problem.cost(only(self.tensors, i), solutions[None]).double().mean()
+            if any(float(cost[i] - average) > 1e-9 * abs(float(average)) for cost in costs):
                 raise Wrong(f"for instance {i} it finds nothing better than a solution at random")
 
-    def _prices(self, made: Starts) -> None:
+    def _prices(self, starts: Starts) -> None:
         for name, shape in (
             ("row_prices", (self.count, self.rows)),
             ("column_prices", (self.count, self.columns)),
             ("bound", (self.count,)),
         ):
-            tensor: Tensor | None = getattr(made, name)
+            tensor: Tensor | None = getattr(starts, name)
             if tensor is not None and (tensor.shape != shape or not bool(tensor.double().isfinite().all())):
                 raise Wrong(f"{name} has shape {tuple(tensor.shape)}, not {shape}, or is not finite")
-        if made.bound is not None:
-            self._check_bound(made.bound.double().numpy())
+        if starts.bound is not None:
+            self._check_bound(starts.bound.double().numpy())
 
     def permitted(self) -> None:
         self._keeps_optima(self.tensors)
@@ -312,11 +312,11 @@ class AllChecks(InstanceChecks):
                     raise Wrong(f"{items} does not list every item once, as solution_is_tour says")
                 write_solution(path, instance, choice)
                 try:
-                    found = read_solution(path, instance)
+                    again = read_solution(path, instance)
                 except InputError as error:
                     raise Wrong(f"{path.name} cannot be read back: {error}") from None
-                if not np.array_equal(found, choice):
-                    raise Wrong(f"{path.name} of {choice.tolist()} reads back as {found.tolist()}")
+                if not np.array_equal(again, choice):
+                    raise Wrong(f"{path.name} of {choice.tolist()} reads back as {again.tolist()}")
 
     def _instance(self, index: int, named: bool) -> Instance:
         """Return one of the instances, with or without names of its items."""

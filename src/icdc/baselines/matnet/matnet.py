@@ -84,8 +84,8 @@ class MatNet:
 
     def one_hots(self, columns: int, noise: Noise) -> Tensor:
         """Draw which one-hot vector each column gets, (N, columns): all different while there are enough."""
-        drawn: Tensor = noise.uniform(max(columns, self.config.one_hots)).argsort(dim=1, stable=True)
-        return drawn[:, :columns] % self.config.one_hots
+        order: Tensor = noise.uniform(max(columns, self.config.one_hots)).argsort(dim=1, stable=True)
+        return order[:, :columns] % self.config.one_hots
 
     def encode(self, features: Features, noise: Noise) -> MatNetEncoding:
         """Encode instances, one for each key of `noise`, from which the one-hot vectors of their columns come."""
@@ -117,7 +117,7 @@ class MatNet:
 
 def load_matnet(name: str | os.PathLike[str], device: str = "auto", problem: str | Problem | None = None) -> MatNet:
     """Load a MatNet by its name or path; see `icdc.load`."""
-    chosen = pick_device(device)
+    target = pick_device(device)
     stored = read_model(name, MatNet.kind, problem)
     config = build_checked(MatNetNetworkConfig, stored.config, f"the configuration in {stored.path}")
     width = config.width
@@ -128,7 +128,7 @@ def load_matnet(name: str | os.PathLike[str], device: str = "auto", problem: str
     )
     set_weights(model.network, read_weights(stored.path), stored.path)
     model.network.eval()
-    return model.to(chosen)
+    return model.to(target)
 
 
 @dataclass
@@ -214,8 +214,8 @@ class MatNetSolver(Solver):
         sampling = noise.spawn(1) if self.decoding == "sample" else None
         rollouts = model.roll_out(task, encoding, first, noise=sampling, opening=opening)
         choice = rollouts.choice.view(task.batch, -1, task.rows)
-        chosen, cost = best_of(choice, task.cost(choice.flatten(0, 1)))
-        return chosen.cpu().numpy(), cost.double().cpu().numpy()
+        best, cost = best_of(choice, task.cost(choice.flatten(0, 1)))
+        return best.cpu().numpy(), cost.double().cpu().numpy()
 
     def _default_chunk(self, model: MatNet, pairs: int) -> int:
         """Return how many encodings suit the device."""

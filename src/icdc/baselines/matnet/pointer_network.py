@@ -224,8 +224,8 @@ class PointerDecoder(nn.Module):
             if forced is not None:
                 column = forced.flatten(0, 1).gather(1, row[:, None]).squeeze(1)
             else:
-                drawn = scores if noise is None else scores + noise.gumbel(columns)
-                column = drawn.argmax(-1)
+                noisy = scores if noise is None else scores + noise.gumbel(columns)
+                column = noisy.argmax(-1)
             step = scores.log_softmax(-1)
             if opening is not None and turn == 0:
                 open_column = opening.flatten()
