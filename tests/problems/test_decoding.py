@@ -279,12 +279,19 @@ def test_a_dead_end_comes_last_by_confidence() -> None:
     assert CYCLE.by_confidence(scores, mask).tolist() == [[1, 2, 3, 0]]
 
 
+class _PlainCycle(HamiltonianCycle):
+    """Decodes by the methods that every rule has."""
+
+    follow, by_confidence = Rule.follow, Rule.by_confidence
+
+
 @pytest.mark.parametrize("order", ["rule", "confidence"])
 def test_a_mask_is_kept_in_both_orders(order: str) -> None:
     """Only the permitted pairs are taken, though all others are far more probable."""
     ring = torch.eye(5, dtype=torch.bool).roll(1, 1).expand(40, -1, -1)
     log_odds = torch.randn(40, 5, 5) - 20.0 * ring
-    assert (decode(CYCLE, log_odds, order=order, noise=noise(40), mask=ring) == torch.tensor([1, 2, 3, 4, 0])).all()
+    for rule in (CYCLE, _PlainCycle()):
+        assert (decode(rule, log_odds, order=order, noise=noise(40), mask=ring) == torch.tensor([1, 2, 3, 4, 0])).all()
     mask = torch.rand(40, 5, 5) < 0.4
     mask[:, :, 2] = True
     drawn = decode(ROWS, torch.randn(40, 5, 5) - 20.0 * mask, order=order, noise=noise(40), mask=mask)
