@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from icdc.search.run import Budget, Incumbent, cores, meets, run_all, searched
+from icdc.search.run import Budget, Incumbent, cores, meets, run_all, searched, within
 
 LARGE = 2**53 - 1
 
@@ -215,3 +215,17 @@ def test_cores_are_those_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> No
     assert cores() == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "")
     assert cores() >= 1
+
+
+def test_native_code_that_takes_too_long_is_left_behind() -> None:
+    go_on = threading.Event()
+    assert within(Budget(), lambda: 1) == 1
+    assert within(Budget(10.0), lambda: 1) == 1
+    assert within(Budget(0.01), lambda: go_on.wait(10)) is None
+    go_on.set()
+    with pytest.raises(TimeoutError, match="its own"):
+        within(Budget(10.0), fail)
+
+
+def fail() -> None:
+    raise TimeoutError("its own")

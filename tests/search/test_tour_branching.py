@@ -1,6 +1,6 @@
 """Cycles of permutations: what a tour is, joining cycles, and proofs by branch and bound."""
 
-from itertools import product
+from itertools import count, product
 
 import numpy as np
 import pytest
@@ -34,7 +34,17 @@ def test_patching_joins_where_it_costs_least() -> None:
             other = successor.copy()
             other[i], other[j] = successor[j], successor[i]
             lengths.append(length(costs, other))
-        assert length(costs, patched(costs, successor)) == min(lengths)
+        assert length(costs, patched(costs, successor, Budget())) == min(lengths)
+
+
+def test_cycles_are_joined_in_few_passes_where_all_steps_cost_the_same() -> None:
+    """The clock is looked at once a pass; and when the time is over the rest is joined at once."""
+    costs = with_barrier(np.full((300, 300), 7))
+    pairs = np.arange(300) ^ 1
+    looks = count()
+    assert is_tour(patched(costs, pairs, Budget(clock=lambda: float(next(looks)))))
+    assert next(looks) < 40
+    assert is_tour(patched(costs, pairs, Budget(0.0)))
 
 
 @pytest.mark.parametrize("real", [False, True])

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from itertools import combinations
+from itertools import combinations, count
 
 import numpy as np
 import pytest
@@ -331,3 +331,20 @@ def test_starts_and_proposals_are_searched_on_from() -> None:
         search.search_from(proposal, "network", Budget(steps=50))
         assert search.cost == best.cost
         assert search.incumbent.found_by[0] == found_by
+
+
+def test_where_time_is_short_there_is_a_tour_and_no_long_part_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that goes on by a second with every look."""
+    distances = family("noisy-plane", 60, 0)
+    for seconds, constructed in ((0.0, False), (6.0, False), (1000.0, True)):
+        budget = Budget(seconds, clock=map(float, count()).__next__)
+        search = TourSearch(distances, 1)
+        search.construct(budget)
+        assert is_tour(search.choice)
+        assert search.bound <= search.cost
+        assert search.constructed == search.likely == constructed
+    monkeypatch.setattr(tour_search, "LARGEST_BRANCHED", 0)
+    search._slow = 10.0
+    search.prove(Budget(30.0))
+    assert search.relaxation is None
+    assert not search.likely, "it is not tried again and again"

@@ -12,13 +12,14 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+T = TypeVar("T")
 SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
 SLICE = 0.02
@@ -359,6 +360,30 @@ class Search(Protocol):
     def done(self) -> bool:
         """Whether the goal is reached."""
         ...
+
+
+def within(budget: Budget, work: Callable[[], T]) -> T | None:
+    """Return what a call of native code returns that never looks at the clock; None if the time is over first.
+
+    It goes on then in a thread of its own, and its result is lost.
+    """
+    if not budget.timed:
+        return work()
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return result.result(budget.left)
+    except TimeoutError:
+        if result.done():
+            raise  # its own
+        return None
 
 
 def run_all(searches: Sequence[Search], budget: Budget) -> None:

@@ -16,7 +16,7 @@ from .run import Budget, Incumbent, InstanceSearch
 from .schedule_bounds import knapsack_bound
 from .schedule_search import DecimalScheduleSearch, ScheduleSearch, whole_units
 from .tour_branching import branch, is_tour
-from .tour_search import TourSearch, construct, improve, neighbourhood
+from .tour_search import TourSearch, construct, improve, nearest_neighbours, neighbourhood
 
 Matrix = NDArray[Any]
 Choice = NDArray[np.int64]
@@ -87,18 +87,7 @@ class Tours(Structure):
 
     def first_choice(self, costs: Matrix) -> Choice:
         """Return the tours from city 0 that go to the nearest city left, by successors (count, cities)."""
-        count, cities = costs.shape[:2]
-        every, here = np.arange(count), np.zeros(count, dtype=np.int64)
-        left = np.ones((count, cities), dtype=bool)
-        successor = np.zeros((count, cities), dtype=np.int64)
-        for _ in range(cities - 1):
-            left[every, here] = False
-            nearest = np.where(left, costs[every, here].astype(np.float64), np.inf).argmin(1)
-            # where all that is left is infinitely far, any city that is left will do
-            nearest = np.where(left[every, nearest], nearest, left.argmax(1))
-            successor[every, here] = nearest
-            here = nearest
-        return np.asarray(successor)
+        return nearest_neighbours(costs)
 
     def search(
         self, matrix: Matrix, seed: int, start: Choice | None = None, incumbent: Incumbent | None = None

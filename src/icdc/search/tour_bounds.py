@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .run import Budget
+from .run import Budget, within
 
 Numbers = NDArray[Any]
 """Costs: int64, or float64."""
@@ -57,26 +57,30 @@ def with_barrier(distances: Numbers) -> Numbers:
     return costs
 
 
-def assignment(costs: Numbers, budget: Budget) -> tuple[Indices, Prices]:
-    """Return the cheapest assignment (n,) of successors and its prices.
+def assignment(costs: Numbers, budget: Budget) -> tuple[Indices | None, Prices]:
+    """Return the cheapest assignment (n,) of successors and its prices, or None and some prices if time is short.
 
     No step costs less than its prices, and the steps of the assignment cost just as much, to within rounding, unless
     the time is over before: any prices of entering prove their bound.
     """
     from scipy.optimize import linear_sum_assignment
 
-    size = len(costs)
-    successor = linear_sum_assignment(_without_diagonal(costs))[1].astype(np.int64)
-    own = costs[np.arange(size), successor]
-    entering = np.zeros(size, costs.dtype)
-    # Bellman and Ford: exchanging successors along any path must not pay. Reals may fall by a last digit forever.
-    last_digits = 0.0 if np.issubdtype(costs.dtype, np.integer) else 4 * EPSILON
-    for _ in range(size):
-        lower = np.minimum(entering, (costs - (own - entering[successor])[:, None]).min(0))
-        settled = (entering - lower <= last_digits * (np.abs(own).max() + np.abs(lower).max())).all()
-        entering = lower
-        if settled or budget.over:
-            break
+    size, entering = len(costs), np.zeros(len(costs), costs.dtype)
+    successor = None
+    solution = within(budget, lambda: linear_sum_assignment(_without_diagonal(costs)))
+    if solution is None:
+        entering = (costs - costs.min(1)[:, None]).min(0)
+    else:
+        successor = solution[1].astype(np.int64)
+        own = costs[np.arange(size), successor]
+        # Bellman and Ford: exchanging successors along any path must not pay. Reals may fall by a last digit forever.
+        last_digits = 0.0 if np.issubdtype(costs.dtype, np.integer) else 4 * EPSILON
+        for _ in range(size):
+            lower = np.minimum(entering, (costs - (own - entering[successor])[:, None]).min(0))
+            settled = (entering - lower <= last_digits * (np.abs(own).max() + np.abs(lower).max())).all()
+            entering = lower
+            if settled or budget.over:
+                break
     leaving = (costs - entering).min(1)
     bound = float(leaving.sum() + entering.sum()) - _rounding(costs, float(np.abs(entering).max()), 2)
     return successor, Prices(leaving, entering, costs - leaving[:, None] - entering, bound)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from .run import Budget, Incumbent
 from .tour_bounds import Indices, Numbers, sum_error
 
 Arc = tuple[int, int]
+PASSES = 30
+"""Passes over all pairs of cities in which cycles are joined."""
 
 
 def is_tour(successor: Indices) -> NDArray[np.bool_]:
@@ -45,33 +48,41 @@ def length(costs: Numbers, successor: Indices) -> Any:
     return costs[np.arange(len(costs)), successor].sum()
 
 
-def patched(excess: Numbers, successor: Indices) -> Indices:
+def patched(excess: Numbers, successor: Indices, budget: Budget) -> Indices:
     """Join the cycles of an assignment into one tour: two cities swap successors where that costs least.
 
     In each pass every city names its best partner in another cycle; the swaps are made, cheapest first, as long as
-    they join two cycles and neither city has swapped in this pass.
+    they join two cycles and neither city has swapped in this pass. Where that takes too long, as every city names the
+    same partner, each of the cycles left is joined to the next.
     """
     size, cities = len(excess), np.arange(len(excess))
     successor, label = successor.copy(), np.empty(len(excess), np.int64)
-    while True:
-        count = 0
-        for count, cycle in enumerate(cycles_of(successor), 1):
-            label[cycle] = count - 1
-        if count == 1:
-            return successor
+    for _ in range(PASSES):
+        cycles = list(cycles_of(successor))
+        if len(cycles) == 1 or budget.over:
+            break
+        for number, cycle in enumerate(cycles):
+            label[cycle] = number
         towards = excess[:, successor] - excess[cities, successor][:, None]
         extra = towards + towards.T
         extra[label[:, None] == label[None, :]] = np.iinfo(np.int64).max if extra.dtype == np.int64 else np.inf
-        partner = extra.argmin(1)
+        nearest = extra.argmin(1)
         joined = list(range(size))
         swapped = np.zeros(size, dtype=bool)
-        for city in np.argsort(extra[cities, partner], kind="stable").tolist():
-            other = int(partner[city])
-            one, two = _root(joined, int(label[city])), _root(joined, int(label[other]))
-            if one != two and not swapped[city] and not swapped[other]:
-                joined[one] = two
-                swapped[city] = swapped[other] = True
-                successor[city], successor[other] = successor[other], successor[city]
+        for city in np.argsort(extra[cities, nearest], kind="stable").tolist():
+            other_city = int(nearest[city])
+            first, second = _root(joined, int(label[city])), _root(joined, int(label[other_city]))
+            if first != second and not swapped[city] and not swapped[other_city]:
+                joined[first] = second
+                swapped[city] = swapped[other_city] = True
+                successor[city], successor[other_city] = successor[other_city], successor[city]
+    for one, other in pairwise([np.array(cycle) for cycle in cycles_of(successor)]):
+        change = excess[np.ix_(one, successor[other])] + excess[np.ix_(other, successor[one])].T
+        change -= excess[one, successor[one]][:, None] + excess[other, successor[other]]
+        row, column = np.unravel_index(int(change.argmin()), change.shape)
+        city, partner = one[row], other[column]
+        successor[city], successor[partner] = successor[partner], successor[city]
+    return successor
 
 
 def _root(joined: list[int], label: int) -> int:

@@ -36,6 +36,12 @@ CHUNK = 300
 """Kicks with one slack."""
 CITIES = 50
 """Cities looked at, or exchanges made, between two looks at the clock where nothing is compiled."""
+ASSIGNMENT, JOINING = 0.5, 0.5
+"""Shares of the time of a construction for the cheapest assignment, and of what is left then for joining its cycles."""
+SAMPLED = 1000
+"""Cities whose steps say whether distances there and back go together."""
+LOOKS = 4
+"""Times as long as choosing neighbours that the subtour relaxation takes at least."""
 PRIME = 7919
 """Distance between the seeds of searches side by side."""
 
@@ -64,10 +70,33 @@ class Start(NamedTuple):
 
 
 def construct(distances: NDArray[Any], budget: Budget) -> Start:
-    """Join the cycles of the cheapest assignment."""
+    """Join the cycles of the cheapest assignment, or go to the nearest city each time where time is short."""
     costs = with_barrier(distances)
-    successor, prices = assignment(costs, budget)
-    return Start(costs, patched(prices.excess, successor), prices)
+    successor, prices = assignment(costs, budget.share(ASSIGNMENT))
+    tours = []
+    if successor is not None:
+        joining = budget.share(JOINING)
+        tours.append(patched(prices.excess, successor, joining))
+        if not joining.over:
+            return Start(costs, tours[0], prices)
+    tours.append(nearest_neighbours(costs[None])[0])
+    return Start(costs, min(tours, key=lambda tour: float(length(costs, tour))), prices)
+
+
+def nearest_neighbours(costs: Numbers) -> Indices:
+    """Return the tours from city 0 that go to the nearest city left, by successors (count, n); costs (count, n, n)."""
+    count, cities = costs.shape[:2]
+    every, here = np.arange(count), np.zeros(count, dtype=np.int64)
+    left = np.ones((count, cities), dtype=bool)
+    successor = np.zeros((count, cities), dtype=np.int64)
+    for _ in range(cities - 1):
+        left[every, here] = False
+        nearest = np.where(left, costs[every, here].astype(np.float64), np.inf).argmin(1)
+        # where all that is left is infinitely far, any city that is left will do
+        nearest = np.where(left[every, nearest], nearest, left.argmax(1))
+        successor[every, here] = nearest
+        here = nearest
+    return np.asarray(successor)
 
 
 @dataclass(frozen=True)
@@ -100,8 +129,9 @@ def neighbourhood(costs: Numbers, prices: Prices, width: int = 10, reversals: bo
     near = np.ascontiguousarray(np.take_along_axis(near, ranked, 1), dtype=np.int64)
     usable = costs < costs[0, 0]  # the diagonal is a barrier
     if reversals is None:
-        there = costs[usable].astype(np.float64)
-        back = costs.T[usable].astype(np.float64)
+        rows = slice(None, None, -(-size // SAMPLED))
+        there = costs[rows][usable[rows]].astype(np.float64)
+        back = costs.T[rows][usable[rows]].astype(np.float64)
         spread = float(((there - there.mean()) ** 2).mean())
         reversals = spread > 0 and float(((there - there.mean()) * (back - there.mean())).mean()) > 0.3 * spread
     whole = np.issubdtype(costs.dtype, np.integer)
@@ -271,10 +301,13 @@ class TourSearch(InstanceSearch):
         self.relaxation: Relaxation | None = None
         self._searches: list[IteratedSearch] = []
         self._attempted = np.inf  # the length at which a proof was last tried
+        self._slow = 0.0  # the seconds that choosing neighbours took
+        self._declined = False  # whether there was too little time for the subtour relaxation
 
     def construct(self, budget: Budget) -> None:
         """Join the cycles of the cheapest assignment, and descend to a local optimum, from the start as well."""
         first = construct(self.matrix, budget)
+        began = budget.clock()
         self.costs, self.prices = first.costs, first.prices
         self.offer(first.successor, "construction")
         self.incumbent.raise_bound(first.prices.bound)
@@ -282,10 +315,11 @@ class TourSearch(InstanceSearch):
             self.offer(self.start, "start")
         if not self.proven and len(self.costs) <= TINY:
             branch(self.matrix, self.incumbent, BRANCHES, budget)
-        self.constructed = True
-        if self.proven:
+        if self.proven or budget.over:
             return
         self.area = neighbourhood(self.costs, first.prices)
+        self._slow = budget.clock() - began
+        self.constructed = True
         for tour, by in ((first.successor, "construction"), (self.start, "search")):
             if tour is not None:
                 self.offer(improve(self.area, tour, budget), by)
@@ -302,6 +336,9 @@ class TourSearch(InstanceSearch):
                 branch(self.matrix, self.incumbent, BRANCHES, budget.share(0.3))
                 if self.proven:
                     return
+            if budget.timed and budget.left < LOOKS * self._slow:
+                self._declined = True
+                return
             rounds = np.inf if budget.timed else ROUNDS
             self.relaxation = subtour_relaxation(self.costs, self.prices, self.choice, budget.share(0.7), rounds=rounds)
             self.incumbent.raise_bound(self.relaxation.prices.bound)
@@ -321,7 +358,7 @@ class TourSearch(InstanceSearch):
         if not self.unproven:
             return False
         if self.relaxation is None:
-            return True
+            return not self._declined
         return self.cost < self._attempted and self._useful_steps() <= USEFUL_STEPS * len(self.costs)
 
     def search(self, budget: Budget) -> None:
