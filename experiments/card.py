@@ -11,6 +11,7 @@ alone as the paper counts, and refinement that at most doubles the time of the m
 import argparse
 import json
 import math
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from experiments.tables.rows import ANSWERS, options_as_text, options_of
 from icdc.evaluation.evaluate import Summary, evaluate, summarise
 from icdc.io.datasets import STANDARD_SETS, Dataset, read_dataset, standard_set
+from icdc.models.card import advised
 from icdc.models.diffusion import Model, load
 from icdc.solvers import make_solver
 
@@ -95,6 +97,31 @@ def with_advice(card: dict[str, Any], rows: list[dict[str, Any]], measured: list
     return [*(entry for entry in advice(rows) if entry["size"] in measured), *others]
 
 
+SAMPLES = 32
+"""How many samples `icdc solve --solver network` makes unless told otherwise."""
+
+
+def settings_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a card advises, two settings for each size: for the model alone, and for local search inside it.
+
+    Where decodes are merged, a third one is for solving without that, if it differs. Of settings for several numbers of
+    samples the one for as many as `icdc solve --solver network` makes is kept.
+    """
+    sizes = sorted({tuple(entry["size"]) for entry in card.get("solving", []) if entry.get("size")})
+    kinds = {bool(entry.get("with_search")) for entry in card.get("solving", [])}
+    settings: list[dict[str, Any]] = []
+    for size in sizes:
+        if False in kinds:
+            alone, plain = (advised(card, size, SAMPLES, merging=merging) for merging in (True, False))
+            settings.append({"size": list(size), "options": alone})
+            if plain != {name: value for name, value in alone.items() if name != "merge"}:
+                settings.append({"size": list(size), "options": plain})
+        if True in kinds:
+            options = advised(card, size, SAMPLES, with_search=True)
+            settings.append({"size": list(size), "with_search": True, "options": options})
+    return settings
+
+
 def main() -> None:
     """Tune, measure, and save the model with its card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,6 +158,7 @@ def main() -> None:
         rows.append({**row, "options": settings})
         print(json.dumps(rows[-1]), flush=True)
         model.card["results"], model.card["solving"] = rows, with_advice(model.card, rows, measured)
+        model.card["solving"] = settings_of(model.card)
         model.save(options.out / f"{options.name}.safetensors")
 
     measured = [list(STANDARD_SETS[pair.partition("=")[2]].size) for pair in options.pair]

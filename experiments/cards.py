@@ -8,7 +8,8 @@ the best that any of them found, or search in `REFERENCE` times the seconds. The
 
 - `home`: these gaps for every family and size, and the range of the numbers that describe the matrices. By them
   `icdc solve` tells instances for which the model alone is worse than search;
-- `improving`: for every size the setting of search inside the chain that was best over all families.
+- `improve_rounds` in what `solving` advises for local search inside the chain: the most changes to a solution that were
+  best over all families of a size.
 
 What was measured is in the store and is not measured again: stopped by `--minutes` or by hand, the same command goes
 on, on the same kind of device. A table of everything goes to docs/results/cards.csv, rows of other models are kept.
@@ -21,19 +22,20 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.card import SAMPLES, settings_of
 from icdc.evaluation.evaluate import OutcomeFile, evaluate, gap_interval, run_of
 from icdc.io.datasets import Dataset
 from icdc.io.files import write_atomically
-from icdc.models.card import ranges
+from icdc.models.card import advised, ranges
 from icdc.models.catalogue import models_folder, path_of, write_index
-from icdc.models.diffusion import Model, load
+from icdc.models.diffusion import CHAIN_STEPS, Model, load
 from icdc.models.file import digest_of, pick_device, write_card
 from icdc.problems import get_problem
 from icdc.problems.base import Problem, Size
@@ -55,7 +57,7 @@ SIZES: dict[str, dict[str, tuple[Size, ...]]] = {
 ALONE, SEARCH, LONGER = "model", "search", "longer search"
 REFERENCE = 4.0
 """Times the seconds that the search has which gaps are measured against."""
-SETTINGS = ((40, 20), (10, 20), (120, 20), (40, 5))
+SETTINGS = ((40, CHAIN_STEPS), (10, CHAIN_STEPS), (120, CHAIN_STEPS))
 """Settings of search inside the chain to choose from: changes to a solution, and network passes of a trajectory; the
 first of equals is chosen."""
 DESCRIBED, DESCRIBED_CELLS = 24, 2**21
@@ -166,7 +168,7 @@ def measure(measuring: Measuring, cells: Sequence[Cell], until: float) -> list[t
 
 
 def entries(found: Sequence[tuple[Cell, dict[str, np.ndarray]]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what the card says: `home` and `improving`."""
+    """Return what the card says: `home`, and how local search inside the chain is used at each size."""
     settings = {way(*setting): setting for setting in SETTINGS}
     best: dict[Size, str] = {}
     for size in dict.fromkeys(cell.size for cell, _ in found):
@@ -190,6 +192,23 @@ def entries(found: Sequence[tuple[Cell, dict[str, np.ndarray]]]) -> tuple[list[d
         for size, name in best.items()
     ]
     return home, improving
+
+
+def with_changes(card: Mapping[str, Any], improving: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a card advises, with these numbers of changes for local search inside the chain at their sizes."""
+    changes = {tuple(entry["size"]): entry["options"]["improve_rounds"] for entry in improving}
+    others = [
+        entry for entry in card.get("solving", []) if not (entry.get("with_search") and tuple(entry["size"]) in changes)
+    ]
+    fast = [
+        {
+            "size": list(size),
+            "with_search": True,
+            "options": {**advised(card, size, SAMPLES, with_search=True), "improve_rounds": rounds},
+        }
+        for size, rounds in changes.items()
+    ]
+    return settings_of({**card, "solving": [*others, *fast]})
 
 
 def described(cell: Cell) -> dict[str, tuple[float, float]]:
@@ -264,7 +283,7 @@ def card(name: str, asked: argparse.Namespace, until: float) -> list[dict[str, A
     home, improving = entries(found)
     measured = {
         "home": home,
-        "improving": improving,
+        "solving": with_changes(model.card, improving),
         "measured": {
             "seconds": asked.seconds,
             "instances": asked.count,

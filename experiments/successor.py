@@ -20,7 +20,7 @@ from icdc.io.files import write_atomically
 from icdc.models.catalogue import card_of, models_folder, path_of, write_index
 from icdc.models.file import digest_of, write_card
 
-KEPT = ("solving", "home", "improving", "measured")
+KEPT = ("solving", "home", "measured")
 """What a card keeps of the old weights until somebody measures it again."""
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.card import settings_of
 from experiments.cards import Cell, cells_of, sizes_of
 from experiments.tables.rows import options_as_text
 from icdc.evaluation.evaluate import OutcomeFile, evaluate
@@ -191,7 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         assert problem.structure is not None
                         way = chosen(WAYS[problem.structure][kind], found)
                         print(json.dumps({"model": name, "size": size, "kind": kind, "way": way}), flush=True)
-                        write_card(path, with_advice(card_of(name), size, kind, way))
+                        card = with_advice(card_of(name), size, kind, way)
+                        write_card(path, {**card, "solving": settings_of(card)})
             if path.parent == models_folder():
                 write_index()
     finally:

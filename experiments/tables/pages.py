@@ -14,7 +14,9 @@ from experiments.tables.rows import METHODS, SHIPPED, TARGETS, Family, Measured,
 from icdc.diffusion.sampler import SamplingOptions
 from icdc.evaluation.published import plain_gap, published, published_generalisation
 from icdc.io.datasets import STANDARD_SETS
+from icdc.models.card import changes_advised
 from icdc.models.catalogue import models_folder
+from icdc.models.diffusion import CHAIN_STEPS
 from icdc.problems import get_problem
 from icdc.training import TrainingConfig, load_config, presets
 
@@ -296,10 +298,11 @@ def _as_it_is(path: Path) -> str:
 INTRODUCTION = """# The models
 
 Written by `python -m experiments pages` from the cards inside the model files and from
-[results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every size and
-number of samples the settings of solving that were best on validation data (`python -m experiments.card` measures and
-writes them; for 50 and more cities, 100 and more jobs, and search inside the chain `python -m experiments.ways` chooses
-them over all families); `icdc models` lists the cards, `icdc solve` follows them.
+[results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every
+size two settings of solving that were best on validation data: one for the model alone, one for local search inside its
+chain (`python -m experiments.card` measures and writes the first; for 50 and more cities, 100 and more jobs, and search
+inside the chain `python -m experiments.ways` chooses over all families); `icdc models` lists the cards, `icdc solve`
+follows them.
 
 ## Where a model is at home
 
@@ -382,8 +385,7 @@ def _home(card: Mapping[str, Any]) -> str:
     families = list(dict.fromkeys(family for family, _ in cells))
     heads = ["alone / with search / search, %", *("×".join(map(str, size)) for size in sizes)]
     rows = [[family, *(_gaps(cells.get((family, size))) for size in sizes)] for family in families]
-    chosen = {tuple(entry["size"]): entry["options"] for entry in card.get("improving", [])}
-    words = [f"{chosen[size]['improve_rounds']} changes, {chosen[size]['steps']} passes" for size in sizes]
+    words = [f"{changes_advised(card, size)} changes, {CHAIN_STEPS} passes" for size in sizes]
     about = card["measured"]
     where = "on a CPU" if about["device"] == "cpu" else "on a GPU"
     where += f" shared with {about['shared']}" if about.get("shared") else ""

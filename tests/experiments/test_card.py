@@ -1,6 +1,6 @@
 """Settings that a card advises."""
 
-from experiments.card import chosen, with_advice
+from experiments.card import chosen, settings_of, with_advice
 
 AMONG = [{"temperature": 0.7}, {"temperature": 1.0}, {"temperature": 1.5}]
 
@@ -29,3 +29,27 @@ def test_advice_is_renewed_for_the_sizes_that_were_measured() -> None:
     new = {"size": [20], "samples": 8, "options": {"temperature": 2.0}}
     assert with_advice({"solving": old}, rows, [[20]]) == [new, *old[1:]]
     assert with_advice({}, rows, [[20]]) == [new]
+
+
+def test_a_size_has_a_setting_for_the_model_alone_and_one_for_search_inside() -> None:
+    plain, merged = {"temperature": 0.3, "decodes": 9}, {"temperature": 0.8, "merge": 9}
+    card = {
+        "sizes": [[20], [50]],
+        "solving": [
+            {"size": [20], "samples": 1, "options": {"temperature": 1.0}},
+            {"size": [20], "samples": 32, "options": {"temperature": 1.1}},
+            {"size": [20], "samples": 128, "options": {"temperature": 1.2}},
+            {"size": [50], "samples": 1, "options": plain},
+            {"size": [50], "samples": 1, "options": merged},
+            {"size": [50], "samples": 1, "options": {"improve_rounds": 7}, "with_search": True},
+        ],
+    }
+    settings = [
+        {"size": [20], "options": {"temperature": 1.1}},
+        {"size": [20], "with_search": True, "options": {"temperature": 1.1}},
+        {"size": [50], "options": merged},
+        {"size": [50], "options": plain},
+        {"size": [50], "with_search": True, "options": {"improve_rounds": 7}},
+    ]
+    assert settings_of(card) == settings
+    assert settings_of({**card, "solving": settings}) == settings

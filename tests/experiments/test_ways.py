@@ -77,9 +77,9 @@ def test_the_command_writes_the_card_and_measures_nothing_twice(
     cells = [line for line in printed if line.get("kind") == "alone" and "cell" in line]
     means = np.minimum([line["excess"] for line in cells], ways.MOST_EXCESS).mean(0)
     found = card_of(model)["solving"]
-    assert found[0]["options"] == some["alone"][int(means.argmin())]
-    assert found[1] == {"size": [6, 3], "samples": 1, "options": {"merge": 3}}
-    assert found[2] == {"size": [6, 3], "samples": 1, "options": {"begin": "noise"}, "with_search": True}
+    assert found[0] == {"size": [6, 3], "options": {"merge": 3}}
+    assert found[1]["options"] == some["alone"][int(means.argmin())]
+    assert found[2] == {"size": [6, 3], "options": {"begin": "noise"}, "with_search": True}
     assert digest_of(model) == digest
     stored = (tmp_path / "s.jsonl").read_bytes()
     assert ways.main(asked) == 0

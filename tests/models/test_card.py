@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError
-from icdc.models.card import NOTICEABLE, checked_card, describe, expected, improving, outside, ranges, worse_than_search
+from icdc.models.card import (
+    NOTICEABLE,
+    changes_advised,
+    checked_card,
+    describe,
+    expected,
+    outside,
+    ranges,
+    worse_than_search,
+)
 from icdc.models.diffusion import Model, ModelConfig
 from icdc.networks import NetworkConfig
 from icdc.problems.atsp import Atsp
@@ -198,13 +207,16 @@ def test_a_card_with_measurements_decides_by_them() -> None:
 
 def test_how_search_inside_the_chain_is_used() -> None:
     entries = [
-        {"size": [20, 4], "options": {"improve_rounds": 10, "steps": 5}},
-        {"size": [100, 10], "options": {"improve_rounds": 120}},
+        {"size": [20, 4], "with_search": True, "options": {"improve_rounds": 10}},
+        {"size": [100, 10], "with_search": True, "options": {"improve_rounds": 120}},
+        {"size": [200, 20], "with_search": True, "options": {"decodes": 3}},
+        {"size": [200, 20], "options": {"improve_rounds": 7}},
     ]
-    assert improving({"improving": entries}, (30, 4)) == {"improve_rounds": 10, "steps": 5}
-    assert improving({"improving": entries}, (200, 20)) == {"improve_rounds": 120}
-    assert improving({}, (200, 20)) == {}
-    assert model(improving=entries).improvement((20, 4)) == {"improve_rounds": 10, "steps": 5}
+    assert changes_advised({"solving": entries}, (30, 4)) == 10
+    assert changes_advised({"solving": entries}, (200, 20)) == 120
+    assert changes_advised({}, (200, 20)) is None
+    assert model(solving=entries).improvement((20, 4)) == {"improve_rounds": 10, "steps": 20}
+    assert model().improvement((20, 4)) == {}
 
 
 GOOD = {"family": "paper", "size": [20, 4], "alone": 0.1, "with_search": 0, "search": 0.0, "numbers": {"ties": [0, 1]}}
@@ -220,8 +232,8 @@ GOOD = {"family": "paper", "size": [20, 4], "alone": 0.1, "with_search": 0, "sea
         ({"home": [{**GOOD, "search": None}]}, "'search' must be a number"),
         ({"home": [{**GOOD, "alone": math.inf}]}, "'alone' must be a finite number"),
         ({"home": [{**GOOD, "numbers": {"ties": [1]}}]}, "two numbers for every name"),
-        ({"improving": [{"size": [20, 0]}]}, "'improving' of its card: it must have sizes"),
-        ({"improving": [{"steps": 3}]}, "unknown setting 'steps'"),
+        ({"solving": [{"size": [20, 0]}]}, "'solving' of its card: it must have sizes"),
+        ({"solving": [{"steps": 3}]}, "unknown setting 'steps'"),
     ],
 )
 def test_what_a_file_says_is_checked(card: dict[str, Any], words: str) -> None:

@@ -341,9 +341,8 @@ def test_the_chain_begins_with_noise_and_searches_as_advised() -> None:
         "sizes": [[30, 4]],
         "solving": [
             {"size": [30, 4], "samples": 1, "options": {"temperature": 0.5}},
-            {"size": [30, 4], "samples": 1, "options": {"temperature": 2.0, "begin": "starts"}, "with_search": True},
+            {"size": [30, 4], "options": {"temperature": 2.0, "improve_rounds": 7}, "with_search": True},
         ],
-        "improving": [{"size": [30, 4], "options": {"improve_rounds": 7}}],
     }
     request = Request(Pmsp(), schedules(1, 30, 4), 2)
     for changes, expected in (

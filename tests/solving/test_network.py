@@ -394,7 +394,7 @@ def test_advice_to_merge_is_for_who_merges() -> None:
     assert advice(9) == (0.4, 0)
     assert advice(9, merge=3) == (0.4, 3)
     assert advice(9, improve_rounds=1) == (0.9, 2)
-    assert advice(9, improve_rounds=1, merge=0) == (0.4, 0)
+    assert advice(9, improve_rounds=1, merge=0) == (0.9, 0)
 
 
 @pytest.mark.parametrize("refine", [0, 2])

@@ -49,11 +49,11 @@ ONLY_ABOVE = frozenset(["detours", "ties", "forbidden"])
 
 @dataclass(frozen=True)
 class Advice(Settings):
-    """How trajectories run best.
+    """How trajectories run best. A shipped card has one setting for the model alone and one with local search a size.
 
     size : at about this size; at all sizes, if empty.
     samples : with at least so many samples.
-    with_search : where local search works inside the chain.
+    with_search : local search works inside the chain, so that few decodes will do; else the model is alone.
     options : values of `SamplingOptions`.
     """
 
@@ -112,7 +112,6 @@ def checked_card(card: Any, where: str) -> dict[str, Any]:
         "finetuning": _tables,
         "solving": partial(check_all, Advice),
         "home": partial(check_all, Measured),
-        "improving": partial(check_all, Advice),
     }
     for name, check in checks.items():
         if card.get(name) is not None:
@@ -153,26 +152,29 @@ def advised(
 ) -> dict[str, Any]:
     """Return the options that a card advises: those of the nearest size, if it is among the sizes that were learned.
 
-    with_search : there is local search inside the chain; advice for that goes before advice for the model alone.
+    with_search : local search works inside the chain; without such advice, that for the model alone is taken.
     merging : decodes may be merged.
     """
     if not card.get("sizes") or not _within(size, card["sizes"]):
         return {}
     entries = [build(Advice, entry) for entry in card.get("solving", [])]
     entries = [one for one in entries if one.samples <= samples and (with_search or not one.with_search)]
-    entries = [one for one in entries if merging or not one.options.get("merge")]
+    if not entries:
+        return {}
 
     def fit(one: Advice) -> tuple[float, bool, bool, int]:
         away = sum(abs(a - b) / b for a, b in zip(size, one.size or size, strict=True))
-        return away, not one.with_search, not one.options.get("merge"), -one.samples
+        return away, not one.with_search, bool(one.options.get("merge")) != merging, -one.samples
 
-    return dict(min(entries, key=fit).options) if entries else {}
+    options = min(entries, key=fit).options
+    return {name: value for name, value in options.items() if merging or name != "merge"}
 
 
-def improving(card: Mapping[str, Any], size: Size) -> dict[str, int]:
-    """Return how a card advises to use local search inside the chain: that of the nearest size measured, if any was."""
-    entries = card.get("improving", [])
-    return dict(min(entries, key=lambda entry: _away(size, entry["size"]))["options"]) if entries else {}
+def changes_advised(card: Mapping[str, Any], size: Size) -> int | None:
+    """Return how many changes of local search inside the chain a card advises at the nearest size, if it does."""
+    entries = [build(Advice, entry) for entry in card.get("solving", [])]
+    entries = [one for one in entries if one.with_search and one.size and "improve_rounds" in one.options]
+    return min(entries, key=lambda one: _away(size, one.size)).options["improve_rounds"] if entries else None
 
 
 def unfamiliar(

@@ -50,8 +50,8 @@ def shipped() -> dict[str, dict[str, Any]]:
     """
     index = models_folder() / INDEX
     if index.is_file():
-        known: dict[str, dict[str, Any]] = json.loads(index.read_text())
-        return known
+        models: dict[str, dict[str, Any]] = json.loads(index.read_text())
+        return models
     return {name: {key: card_of(name).get(key) for key in ("problem", "kind", "sizes")} for name in available()}
 
 

@@ -17,7 +17,7 @@ from ..problems.base import Arrays, Instances, Problem, Size
 from ..problems.decoding import Order
 from ..problems.features import Features
 from ..settings import build
-from .card import advised, improving, unfamiliar
+from .card import advised, changes_advised, unfamiliar
 from .catalogue import path_of, read_model
 from .file import build_checked, build_fitting, pick_device, precision_on, read_weights, set_weights, write_model
 
@@ -33,6 +33,8 @@ pairs."""
 FOLLOWED = 250 * 250
 """Pairs up to which tours are followed city by city all the same: that looks at all pairs, and tours of 200 cities were
 better, 9.8 instead of 11.4 % over the best known on noisy planes, with 4 samples of one temperature."""
+CHAIN_STEPS = 20
+"""Network passes of a trajectory with local search inside, where the card says how much of it."""
 MOST_SHARED = 8
 """Models kept in memory for the next call; the one that was loaded first goes first."""
 _SHARED: "dict[tuple[object, ...], Model]" = {}
@@ -142,7 +144,8 @@ class Model:
 
     def improvement(self, size: Size) -> dict[str, int]:
         """Return how local search inside the chain is best used at about this size, as far as its card knows."""
-        return improving(self.card, size)
+        changes = changes_advised(self.card, size)
+        return {} if changes is None else {"improve_rounds": changes, "steps": CHAIN_STEPS}
 
     def unfamiliar(self, arrays: Arrays, with_search: bool = False) -> list[str | None]:
         """Say for every instance why the model should not be left alone with it; None where it need not be said.
@@ -178,7 +181,7 @@ def load(name: str | os.PathLike[str], device: str = "auto", problem: str | Prob
 
 
 def shared(name: str, device: torch.device, problem: Problem) -> Model:
-    """Return the model behind a name or path, read once however often it is asked for; nobody may change it."""
+    """Return the model behind a name or path, read once and shared by all calls; it must not be changed."""
     path = path_of(name)
     stamp = path.stat()
     key = (name, str(path), stamp.st_mtime_ns, stamp.st_size, str(device), problem_path(problem))

@@ -20,7 +20,7 @@ from ..problems.families import sample_family
 from ..settings import build
 
 STATE, METRICS, MODEL, LOCK = "state.pt", "metrics.jsonl", "model.safetensors", ".lock"
-"""The files of a run's folder; whoever holds the last is training in it."""
+"""The files of a run's folder; a process that trains in it holds the last one locked."""
 REFERENCES = "references.json"
 """Beside them, where the run is validated: what its validation instances cost at best."""
 

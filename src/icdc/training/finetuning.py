@@ -1,6 +1,6 @@
 """A model for your own matrices: train it further on some, compare on others, keep what is better.
 
-Training begins at the model's weights and draws its instances from the given ones. No solved examples are needed, and
+Training begins at the model's weights and draws its instances from yours. No solved examples are needed, and
 no augmentation: rows and columns may be put in any order, but the network and the decoding treat every order alike, so
 a permuted instance would teach nothing new.
 """
@@ -96,7 +96,7 @@ def finetune(
     rounds : rounds of training instead of seconds, if not 0.
     holdout : share of the instances that is held out to compare on, never trained on.
     about : what the card should say about the instances, such as their file.
-    callback : told every few seconds how it goes; returning True ends the training.
+    callback : called every few seconds with the `Progress`; returning True ends the training.
     partial : folder for unfinished work: a call that was stopped, by whatever, goes on there if everything is the same,
         and ends as if it had not been. Remove it once the model is saved.
     """
@@ -121,8 +121,8 @@ def finetune(
         return solved.cost
 
     before = costs(model)
-    asked = {"time_limit": time_limit, "rounds": rounds, "holdout": holdout, "seed": seed}
-    resume = partial is not None and _take_up(partial, _mark(model, arrays, asked))
+    options = {"time_limit": time_limit, "rounds": rounds, "holdout": holdout, "seed": seed}
+    resume = partial is not None and _can_resume(partial, _identity(model, arrays, options))
     tuned = train_on(
         model, own, time_limit=time_limit, rounds=rounds, seed=seed, device=device, callback=callback,
         folder=partial, resume=resume,
@@ -219,19 +219,19 @@ def finetuning_config(
     )  # fmt: skip
 
 
-def _mark(model: Model, arrays: Arrays, asked: dict[str, Any]) -> str:
+def _identity(model: Model, arrays: Arrays, options: dict[str, Any]) -> str:
     """Return what tells one fine-tuning from another: the weights it begins with, the instances, and the options."""
     weights = {name: tensor.cpu().numpy() for name, tensor in model.network.state_dict().items()}
-    return json.dumps({"weights": fingerprint(weights), "instances": fingerprint(arrays), **asked})
+    return json.dumps({"weights": fingerprint(weights), "instances": fingerprint(arrays), **options})
 
 
-def _take_up(folder: Path, mark: str) -> bool:
-    """Tell whether a folder holds unfinished work of this mark; anything else in it makes way for new work."""
+def _can_resume(folder: Path, identity: str) -> bool:
+    """Tell whether a folder holds unfinished work of this identity; anything else in it makes way for new work."""
     path = folder / MARK
-    if path.is_file() and (folder / STATE).is_file() and path.read_text() == mark:
+    if path.is_file() and (folder / STATE).is_file() and path.read_text() == identity:
         return True
     (folder / STATE).unlink(missing_ok=True)
-    write_atomically(path, mark, make_folder=True)
+    write_atomically(path, identity, make_folder=True)
     return False
 
 

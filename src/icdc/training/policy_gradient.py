@@ -1,4 +1,4 @@
-"""The reverse process as a policy: which decisions a trajectory took, and their log-probability.
+"""The reverse process as a policy: the decisions of a trajectory, and their log-probability.
 
 A trajectory is a sequence of decisions whose distributions the network sets. Where elements are denoised
 independently a decision is x_s ~ p_θ(x_s | x_t), down to x_0, which greedy decoding makes feasible: a row takes a

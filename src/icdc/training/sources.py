@@ -234,7 +234,7 @@ class Mixture:
         return int(np.where(now, self._spent, np.inf).argmin())
 
     def spend(self, size: int, amount: float) -> None:
-        """Count what a round of a size took: seconds, or any other measure of work."""
+        """Add the cost of a round to its size: seconds, or any other measure of work."""
         self._spent[size] += amount / self.size_shares[size]
 
     def move(self, gaps: Gaps) -> None:
