@@ -12,14 +12,14 @@ def available_memory(proc: Path = Path("/proc"), cgroup: Path = _CGROUP) -> int 
 
     None where the system does not say.
     """
-    found = []
+    sizes = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = (proc / "meminfo").read_text().splitlines()
-        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        sizes += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
         limit = int((cgroup / "memory.max").read_text())
-        found.append(max(0, limit - int((cgroup / "memory.current").read_text())))
-    return min(found) if found else None
+        sizes.append(max(0, limit - int((cgroup / "memory.current").read_text())))
+    return min(sizes) if sizes else None
 
 
 def gibibytes(size: float) -> str:

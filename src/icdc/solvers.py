@@ -63,19 +63,19 @@ def make_solver(spec: str, **options: Any) -> Solver:
     cls = solver_class(spec)
     if not rest and not options:
         return cls()  # some solvers would import much only to list their options
-    known = cls.quick_options if not rest and options.keys() <= cls.quick_options.keys() else cls.options()
-    written = {key: kind for key, kind in known.items() if key not in PYTHON_ONLY}
+    kinds = cls.quick_options if not rest and options.keys() <= cls.quick_options.keys() else cls.options()
+    written = {key: kind for key, kind in kinds.items() if key not in PYTHON_ONLY}
     for part in filter(None, rest.split(",")):
         key, equals, text = part.partition("=")
         if not equals:
             raise UsageError(f"solver option '{part}' of '{name}' must look like key=value")
         _reject_unknown(name, key, written)
         if key not in options:
-            options[key] = read_text(text, known[key], f"option '{key}' of solver '{name}'")
+            options[key] = read_text(text, kinds[key], f"option '{key}' of solver '{name}'")
     for key, value in options.items():
-        _reject_unknown(name, key, known)
+        _reject_unknown(name, key, kinds)
         if key not in PYTHON_ONLY:
-            check_kind(value, known[key], f"option '{key}' of solver '{name}'")
+            check_kind(value, kinds[key], f"option '{key}' of solver '{name}'")
     return cls(**options)
 
 

@@ -30,7 +30,7 @@ from icdc.problems.pmsp import Pmsp
 from icdc.problems.task import Task
 from icdc.problems.tensors import FAR, neutral, permitted_mean, permitted_pairs, to_tensors
 from icdc.search.structures import structure_of
-from icdc.solving.answer import answered, judge, judged, lower_bounds
+from icdc.solving.answer import judge, judge_answer, lower_bounds, make_answer
 
 
 def made(problem: Problem, matrix: NDArray[Any], forbidden: NDArray[np.bool_], **names: Any) -> Instance:
@@ -101,7 +101,7 @@ def test_stand_ins_leave_the_best_the_best(case: Any) -> None:
     if good:
         assert bound <= min(good) + 1e-9
     for choice in every:
-        shown = judged(instance, choice)
+        shown = judge_answer(instance, choice)
         uses = forbidden_pair(instance, choice) is not None
         assert shown.feasible != uses
         assert (shown.objective is None) == uses
@@ -198,13 +198,13 @@ def test_a_bound_or_a_proof_of_a_stand_in_is_not_shown() -> None:
     instance = made(Pmsp(), np.array([[3, 4], [5, 6]]), np.array([[False, True], [True, False]]))
     assert highest_cost(instance) == 9
     for bound, shown in ((6, 6), (9, None), (10, None)):
-        answer = answered(instance, instance, np.array([0, 1]), 6, bound)
+        answer = make_answer(instance, instance, np.array([0, 1]), 6, bound)
         assert (answer.objective, answer.bound) == (6, shown)
-    assert judged(instance, np.array([1, 1]), 8).objective is None
-    assert answered(instance, instance, np.array([1, 1]), None, 8).bound == 8
-    assert answered(instance, instance, np.array([1, 1]), None, 10).bound is None
+    assert judge_answer(instance, np.array([1, 1]), 8).objective is None
+    assert make_answer(instance, instance, np.array([1, 1]), None, 8).bound == 8
+    assert make_answer(instance, instance, np.array([1, 1]), None, 10).bound is None
     free = Instance("t", Pmsp(), {"durations": np.array([[3, 4]])})
-    assert answered(free, free, np.array([0]), None, 100).bound == 100
+    assert make_answer(free, free, np.array([0]), None, 100).bound == 100
     assert highest_cost(free) == np.inf
 
 

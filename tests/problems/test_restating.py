@@ -20,7 +20,7 @@ from icdc.problems.pmsp import Pmsp
 from icdc.problems.restating import from_original, restate, to_original
 from icdc.problems.sequencing import FlowShop, Setups
 from icdc.solvers import make_solver
-from icdc.solving.answer import judge, judged
+from icdc.solving.answer import judge, judge_answer
 from icdc.solving.jobs import solve_instances
 
 Words = dict[str, Any]
@@ -262,7 +262,7 @@ def test_answers_are_the_best_of_all(kind: type) -> None:
         if answer.changes is not None:
             assert answer.changes == mine["changes"]
         assert isinstance(answer.objective, int) == restate(instance).integral
-        again = judged(instance, answer.choice)
+        again = judge_answer(instance, answer.choice)
         assert (again.feasible, again.objective) == (True, answer.objective)
         assert again.bound is None or again.bound <= best + 1e-9
 
@@ -351,7 +351,7 @@ def test_what_a_path_is(choice: list[int], wrong: str | None) -> None:
     instance = Instance("x", Atsp(), {"distances": np.ones((3, 3), dtype=np.int64)}, conditions=Conditions(open=True))
     said = violation(instance, np.array(choice))
     assert said is None if wrong is None else wrong in str(said)
-    assert judged(instance, np.array(choice)).feasible == (wrong is None)
+    assert judge_answer(instance, np.array(choice)).feasible == (wrong is None)
 
 
 def test_what_a_tour_is() -> None:

@@ -29,7 +29,7 @@ class Recording(Solver):
     def refusal(self, problem: Problem) -> str | None:
         return self.reason
 
-    def together(self, *_: Any) -> int:
+    def batch_size(self, *_: Any) -> int:
         return 2
 
     def search(self, request: Request) -> None:

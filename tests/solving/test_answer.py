@@ -16,7 +16,7 @@ from icdc.problems.instance import Instance
 from icdc.problems.navigation import Navigation
 from icdc.problems.pmsp import Pmsp
 from icdc.search.run import meets
-from icdc.solving.answer import Answer, json_line, judged, text
+from icdc.solving.answer import Answer, json_line, judge_answer, text
 
 
 def answer(
@@ -139,7 +139,7 @@ small = st.integers(0, 2**31)
 def test_makespan(data: st.DataObject, jobs: int, machines: int) -> None:
     times = [[data.draw(small) for _ in range(machines)] for _ in range(jobs)]
     choice = [data.draw(st.integers(0, machines - 1)) for _ in range(jobs)]
-    answer = judged(Instance("x", Pmsp(), {"durations": np.array(times)}), np.array(choice))
+    answer = judge_answer(Instance("x", Pmsp(), {"durations": np.array(times)}), np.array(choice))
     loads = [sum(times[j][m] for j in range(jobs) if choice[j] == m) for m in range(machines)]
     assert answer.feasible
     assert answer.objective == max(loads)
@@ -152,7 +152,7 @@ def test_makespan(data: st.DataObject, jobs: int, machines: int) -> None:
 def test_tour(tour: list[int], seed: int) -> None:
     problem = Atsp()
     matrix = problem.sample(1, (5,), np.random.default_rng(seed))["distances"][0]
-    answer = judged(Instance("x", problem, {"distances": matrix}), problem.choice(tour))
+    answer = judge_answer(Instance("x", problem, {"distances": matrix}), problem.choice(tour))
     assert answer.objective == sum(int(matrix[a, b]) for a, b in zip(tour, tour[1:] + tour[:1], strict=True))
 
 
@@ -160,14 +160,14 @@ def test_tour(tour: list[int], seed: int) -> None:
 def test_sums_of_integers_are_exact(jobs: int, time: int, kind: type) -> None:
     """Narrow integers do not wrap, and sums beyond float64 keep their last digits."""
     instance = Instance("x", Pmsp(), {"durations": np.full((jobs, 1), time, dtype=kind)})
-    assert judged(instance, np.zeros(jobs, dtype=np.int64)).objective == jobs * time
+    assert judge_answer(instance, np.zeros(jobs, dtype=np.int64)).objective == jobs * time
 
 
 @pytest.mark.parametrize("choice", [[1, 0, 3, 2], [0, 1, 2, 3], [1, 2, 3, 9], [1, 2, 3, -1], [1, 1, 1, 1]])
 def test_infeasible(choice: list[int]) -> None:
     problem = Atsp()
     matrix = problem.sample(1, (4,), np.random.default_rng(0))["distances"][0]
-    answer = judged(Instance("x", problem, {"distances": matrix}), np.array(choice))
+    answer = judge_answer(Instance("x", problem, {"distances": matrix}), np.array(choice))
     assert not answer.feasible
     assert answer.gap is None
     assert not answer.optimal
@@ -176,7 +176,7 @@ def test_infeasible(choice: list[int]) -> None:
 @pytest.mark.parametrize(("given", "bound"), [(-np.inf, 3), (1.5, 3), (3.0000001, 3), (3.2, 4), (5.0, None)])
 def test_the_better_bound_counts_and_integers_round_it_up(given: float, bound: int | None) -> None:
     """Rounding of a float does not lift a bound by one; one above the cost of a solution is none."""
-    answer = judged(Instance("x", Pmsp(), {"durations": np.full((3, 2), 2)}), np.array([0, 0, 1]), given)
+    answer = judge_answer(Instance("x", Pmsp(), {"durations": np.full((3, 2), 2)}), np.array([0, 0, 1]), given)
     assert (answer.objective, answer.bound, answer.optimal) == (4, bound, bound == 4)
 
 
@@ -185,7 +185,7 @@ def test_real_costs() -> None:
     arrays = problem.sample(2, (6,), np.random.default_rng(1))
     tours = np.stack([problem.choice([0, 1, 2, 3, 4, 5]), problem.choice([5, 3, 1, 0, 2, 4])])
     for index, tour in enumerate(tours):
-        answer = judged(Instance("x", problem, {name: array[index] for name, array in arrays.items()}), tour)
+        answer = judge_answer(Instance("x", problem, {name: array[index] for name, array in arrays.items()}), tour)
         r, s, f = (arrays[name][index] for name in ("coordinates", "slowness", "traffic"))
         total = sum(((r[i] - r[j]) ** 2).sum() * s[i, j] + f[i, j] for i, j in enumerate(tour))
         assert answer.objective == pytest.approx(total, rel=1e-12)

@@ -139,7 +139,7 @@ def test_without_a_turn_of_the_network_there_are_none() -> None:
 
 def test_a_device_that_is_not_there_is_said_before_anything_is_solved() -> None:
     with pytest.raises(icdc.UsageError, match="not supported; choose auto, cpu or cuda"):
-        AnytimeSolver(device="meta").prepared(Pmsp(), (6, 2))
+        AnytimeSolver(device="meta").prepare(Pmsp(), (6, 2))
 
 
 class Oracle:

@@ -14,7 +14,7 @@ from icdc.problems.instance import Instance
 from icdc.problems.pmsp import Pmsp
 from icdc.solvers import make_solver
 from icdc.solving import Improvement
-from icdc.solving.jobs import Observer, alike, cut_jobs, in_order, solve_instances, stacked
+from icdc.solving.jobs import Observer, cut_jobs, group_alike, in_order, solve_instances, stack
 from icdc.solving.resume import AnswersFile
 from tests.solving.recording import Recording
 
@@ -141,14 +141,14 @@ def test_what_is_on_file_is_not_solved_again(tmp_path: Path) -> None:
 def test_only_one_problem_shape_and_kind_goes_together() -> None:
     tour = Instance("x", Atsp(), {"distances": np.ones((3, 3), dtype=np.int64)})
     instances = [shop(3, 3), tour, shop(3, 3, np.float64), shop(3, 2), shop(3, 3, np.uint8), tour]
-    assert alike(instances, [False] * 6) == [[0, 4], [1, 5], [2], [3]]
-    together = stacked([instances[0], instances[4]])["durations"]
+    assert group_alike(instances, [False] * 6) == [[0, 4], [1, 5], [2], [3]]
+    together = stack([instances[0], instances[4]])["durations"]
     assert (together.dtype, together.shape) == (np.int64, (2, 3, 3))
 
 
 def test_jobs_are_as_large_as_the_solver_says() -> None:
     class Small(type(make_solver("ect"))):  # type: ignore[misc]
-        def together(self, *_: Any) -> int:
+        def batch_size(self, *_: Any) -> int:
             return 2
 
     starts = [np.array([place, 0]) for place in range(5)]

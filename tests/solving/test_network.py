@@ -516,7 +516,7 @@ def test_whole_options_are_taken_as_they_are(small_model) -> None:  # type: igno
 def test_a_prepared_solver_keeps_its_options(small_model) -> None:  # type: ignore[no-untyped-def]
     options = {"refine": 3, "refine_steps": 2, "device": "cpu", "chunk": 7, "trace": print, "decodes": 4}
     solver = DiffusionSolver(small_model(Atsp()), sampling=SamplingOptions(steps=2), **options)
-    assert vars(solver.prepared(Atsp(), (5,))) == vars(solver)
+    assert vars(solver.prepare(Atsp(), (5,))) == vars(solver)
 
 
 def test_fingerprints_depend_on_values_alone() -> None:

@@ -249,7 +249,7 @@ for name, size in (("atsp", (6,)), ("pmsp", (6, 3))):
     problem = get_problem(name)
     request = Request(problem, problem.sample(2, size, np.random.default_rng(0)))
     request.answer_at_once()
-    assert request.checked().feasible.all()
+    assert request.check().feasible.all()
 print("torch" in sys.modules)
 """
 

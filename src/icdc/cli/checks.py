@@ -20,7 +20,7 @@ from ..options import Group
 from ..problems.conditions import violation, with_conditions
 from ..problems.forbidden import forbidden_pair
 from ..solvers import SOLVERS
-from ..solving.answer import judged, verdict_text
+from ..solving.answer import judge_answer, verdict_text
 from ..training import presets
 from .parameters import Given, check_files, conditions_of, files_of, find_problem, read_options, read_size, takes
 
@@ -60,7 +60,7 @@ def verify(
         instances[index], values, None if start is None else partial(read_solution, start), words
     )
     choice = read_solution(solution, target)
-    answer = judged(target, choice)
+    answer = judge_answer(target, choice)
     if as_json:
         about = {"problem": target.problem.name, "instance": target.name, "solution": str(Path(solution))}
         result = {"feasible": answer.feasible, "objective": answer.objective}

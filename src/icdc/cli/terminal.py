@@ -56,9 +56,9 @@ class Watch(Observer):
         """Say what is being solved from now on."""
         for line in self._explain(job):
             self.note(line)
-        single = len(job.instances) == 1
-        first = job.instances[0]
-        self._words = visible(first.name) if single else f"{len(job.instances)} × {first.problem.name}"
+        single = len(job.originals) == 1
+        first = job.originals[0]
+        self._words = visible(first.name) if single else f"{len(job.originals)} × {first.problem.name}"
         self._bound = float(bound[0]) if single and np.isfinite(bound[0]) else None
 
     def improved(self, improvement: Improvement) -> None:
@@ -113,7 +113,7 @@ def explained(job: Job, named_solver: bool, named_model: bool) -> list[str]:
 
     named_solver, named_model : whether the options name the solver, and the model.
     """
-    solver, first, solved, count = job.solver, job.instances[0], job.solved[0], len(job.instances)
+    solver, first, solved, count = job.solver, job.originals[0], job.instances[0], len(job.originals)
     names = solved.name if count == 1 else f"{solved.name} and {count - 1} more"
     numbers = "whole numbers" if first.integral else "real numbers"
     lines = [f"read: {names}, {subject(first)} ({first.problem.name}), {numbers}"]

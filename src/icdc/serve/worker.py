@@ -29,7 +29,7 @@ from ..problems import BUILT_IN
 from ..problems.instance import Instance
 from ..search.run import Incumbent
 from ..solvers import make_solver, options_of
-from ..solving.answer import Answer, judged, verdict_text
+from ..solving.answer import Answer, judge_answer, verdict_text
 from ..solving.jobs import Job, Observer, solve_instances
 from ..solving.solver import Improvement
 from .limits import Refusal, Settings, refusal_of
@@ -159,8 +159,8 @@ class Progress(Observer):
             return None
         found_by = best.found_by[place] if best.solved[place] else "start"
         made = {"samples": task.samples or 1, "seed": task.seed, "solver": task.solver, "found_by": found_by}
-        seconds = time.perf_counter() - self.began
-        answer = judged(task.instance, choice, float(best.bound[place]), seconds=seconds, interrupted=True, **made)
+        made |= {"seconds": time.perf_counter() - self.began, "interrupted": True}
+        answer = judge_answer(task.instance, choice, float(best.bound[place]), **made)
         return record_of(answer)
 
     def _send(self, what: str, place: int, data: Any) -> None:

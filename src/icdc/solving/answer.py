@@ -168,24 +168,24 @@ def text(answer: Answer) -> str:
     part = answer.found_by not in (None, answer.solver)
     # samples are the network's: an answer that was found without it says nothing of them
     tries = f"{answer.samples} samples, " if answer.samples > 1 and (answer.model or not part) else ""
-    found = f"found by {answer.found_by}, " if part else ""
+    origin = f"found by {answer.found_by}, " if part else ""
     problem, instance = answer.problem, answer.instance
     if answer.reason is None:
         lines = problem.describe_solution(instance, answer.choice)
     else:
         lines = [f"  {answer.reason}"]
     # the sizes alone are in the heading already
-    said = instance.understood if instance.understood is not None and ";" in instance.understood else None
-    understood = [] if said is None else wrapped("  read as ", visible(said))
+    notes = instance.understood if instance.understood is not None and ";" in instance.understood else None
+    understood = [] if notes is None else wrapped("  read as ", visible(notes))
     conditions = in_words(instance)
-    asked = [] if conditions is None else wrapped("  asked for ", visible(conditions))
+    wanted = [] if conditions is None else wrapped("  asked for ", visible(conditions))
     return "\n".join(
         [
             f"{visible(instance.name)}: {subject(instance)}, {verdict_text(answer)}",
             *understood,
-            *asked,
+            *wanted,
             *lines,
-            f"  {by}, {found}{tries}seed {answer.seed}, {answer.seconds:.2f} s",
+            f"  {by}, {origin}{tries}seed {answer.seed}, {answer.seconds:.2f} s",
         ]
     )
 
@@ -223,14 +223,14 @@ def verdict_text(answer: Answer) -> str:
     return f"{words}, at least {number(answer.bound)} is needed{percent}"
 
 
-def judged(instance: Instance, choice: NDArray[np.int64], bound: float = -math.inf, **made: Any) -> Answer:
+def judge_answer(instance: Instance, choice: NDArray[np.int64], bound: float = -math.inf, **made: Any) -> Answer:
     """Judge a choice (rows,) of an instance, with the better of a given lower bound and the problem's own.
 
     made : the fields of the answer that say how the choice was made.
     """
     solved = restate(instance)
     bound = float(np.fmax(lower_bounds(solved.problem, solved.batch())[0], bound))
-    return answered(instance, solved, choice, value_of(instance, solved, choice), bound, **made)
+    return make_answer(instance, solved, choice, value_of(instance, solved, choice), bound, **made)
 
 
 def value_of(instance: Instance, solved: Instance, choice: NDArray[np.int64]) -> Number | None:
@@ -244,11 +244,11 @@ def value_of(instance: Instance, solved: Instance, choice: NDArray[np.int64]) ->
         value = objective(instance, choice)
         return value if solved.integral else float(value)
     feasible, costs = judge(instance.problem, instance.batch(), choice[None])
-    found: Number = costs[0].item()
-    return found if feasible[0] and forbidden_pair(instance, choice) is None else None
+    total: Number = costs[0].item()
+    return total if feasible[0] and forbidden_pair(instance, choice) is None else None
 
 
-def answered(
+def make_answer(
     instance: Instance, solved: Instance, choice: NDArray[np.int64], value: Number | None, bound: float, **made: Any
 ) -> Answer:
     """Return the answer that a judged choice (rows,) of an instance is.
@@ -261,13 +261,13 @@ def answered(
     """
     whole = solved.integral and (isinstance(value, int) or solved.problem.structure is not None)
     low = int(rounded_up(bound)) if whole and math.isfinite(bound) else bound
-    known = math.isfinite(bound) and bound <= highest_cost(solved)
-    if value is not None and known:
+    true = math.isfinite(bound) and bound <= highest_cost(solved)
+    if value is not None and true:
         if contradicts(np.array([low]), np.array([value]))[0]:
-            known = False
+            true = False
         elif gap(value, low) == 0:
             low = value  # sums of reals may differ in their last digits
-    return Answer(instance, choice, value, low if known else None, **made)
+    return Answer(instance, choice, value, low if true else None, **made)
 
 
 def gap(objective: Number | None, bound: Number | None) -> float | None:

@@ -132,7 +132,7 @@ class AnytimeSolver(Solver):
 
         return pick_device(self.device).type == "cuda"
 
-    def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
+    def prepare(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         self._refuse(problem)
         if problem.structure is not None:
             if (wanted := device or self.device) not in ("auto", "cpu"):
@@ -140,11 +140,11 @@ class AnytimeSolver(Solver):
 
                 pick_device(wanted)  # one that is not there is said now, though it may never be needed
             return self  # weights are read when they are needed
-        return type(self)(self.network().prepared(problem, size, device).model, **self.network_options)
+        return type(self)(self.network().prepare(problem, size, device).model, **self.network_options)
 
-    def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
+    def batch_size(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
         if problem.structure is None:
-            return self.network().together(problem, size, samples, device)
+            return self.network().batch_size(problem, size, samples, device)
         rows, columns = problem.shape(size)
         return max(1, min(LARGEST_BATCH, TOGETHER_PAIRS // (rows * columns)))
 

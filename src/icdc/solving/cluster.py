@@ -116,7 +116,7 @@ def _received(task: Any, job: Job) -> dict[int, Answer]:
             raise error.cause from None
         raise
     except ray.exceptions.RayError as error:
-        name = job.instances[0].name
+        name = job.originals[0].name
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise IcdcError(f"the workers that were given {name} died {RETRIES + 1} times: {reason}") from None
     return answers

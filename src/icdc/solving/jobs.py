@@ -17,7 +17,7 @@ from ..problems.conditions import in_words, violation
 from ..problems.forbidden import forbidden_pair, highest_cost, why_impossible
 from ..problems.instance import Instance
 from ..problems.restating import from_original, restate, to_original
-from .answer import Answer, answered, lower_bounds, value_of
+from .answer import Answer, lower_bounds, make_answer, value_of
 from .solver import Improvement, Request, Result, Solver
 
 if TYPE_CHECKING:
@@ -33,41 +33,42 @@ class Job:
     """Instances that are solved in one call, and how.
 
     places : where they are in the input.
-    solved : the instances as solvers are given them: plain ones, which may have an `original`.
+    instances : plain ones, as solvers take them; those with conditions are the `original` of another.
     solver, samples, seed : what solves them, ready to start, with how many samples, from which seed.
     start : (count, rows), solutions of these to begin from.
     """
 
     places: list[int]
-    solved: list[Instance]
+    instances: list[Instance]
     solver: Solver
     samples: int
     seed: int
     start: NDArray[np.int64] | None = None
 
     @cached_property
-    def instances(self) -> list[Instance]:
-        """The instances as they were asked."""
-        return [one.original or one for one in self.solved]
+    def originals(self) -> list[Instance]:
+        """The instances as the caller gave them, with their conditions."""
+        return [one.original or one for one in self.instances]
 
     @property
     def problem(self) -> Problem:
         """The problem that is solved."""
-        return self.solved[0].problem
+        return self.instances[0].problem
 
     @cached_property
     def arrays(self) -> Arrays:
         """The arrays that are solved, stacked."""
-        return stacked(self.solved)
+        return stack(self.instances)
 
-    def as_asked(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return choices (count, rows) of what is solved as those of the instances that were asked."""
-        return np.stack([to_original(one, row) for one, row in zip(self.solved, choice, strict=True)])
+    def for_originals(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return choices (count, rows) of the instances as choices of their originals."""
+        return np.stack([to_original(one, row) for one, row in zip(self.instances, choice, strict=True)])
 
     def part(self, kept: Sequence[int]) -> "Job":
         """Return the part of the job with some of its instances, by their numbers in it."""
-        places, solved = [self.places[number] for number in kept], [self.solved[number] for number in kept]
-        return replace(self, places=places, solved=solved, start=None if self.start is None else self.start[list(kept)])
+        places, some = [self.places[number] for number in kept], [self.instances[number] for number in kept]
+        start = None if self.start is None else self.start[list(kept)]
+        return replace(self, places=places, instances=some, start=start)
 
 
 class Observer:
@@ -149,28 +150,28 @@ def cut_jobs(
     jobs = []
     solved = [restate(instance) for instance in instances]
     begins = [None] * len(instances) if starts is None else starts
-    for places in alike(solved, [start is not None for start in begins]):
+    for places in group_alike(solved, [start is not None for start in begins]):
         group = [solved[place] for place in places]
-        problem, arrays = group[0].problem, stacked(group)
+        problem, arrays = group[0].problem, stack(group)
         size = problem.size(arrays)
-        ready = solver.prepared(problem, size, None if remote is None else "cpu")
+        ready = solver.prepare(problem, size, None if remote is None else "cpu")
         _note_what_is_new(ready, group, arrays, observer)
         tries = solver.default_samples if samples is None else samples
-        together = ready.together(problem, size, tries, remote)
-        for begin in range(0, len(places), together):
-            part = places[begin : begin + together]
-            given = [from_original(solved[place], one) for place in part if (one := begins[place]) is not None]
-            start = np.stack(given) if given else None
-            jobs.append(Job(part, group[begin : begin + together], ready, tries, seed, start))
+        most = ready.batch_size(problem, size, tries, remote)
+        for begin in range(0, len(places), most):
+            part = places[begin : begin + most]
+            begun = [from_original(solved[place], one) for place in part if (one := begins[place]) is not None]
+            start = np.stack(begun) if begun else None
+            jobs.append(Job(part, group[begin : begin + most], ready, tries, seed, start))
     return jobs
 
 
-def stacked(instances: Sequence[Instance]) -> Arrays:
+def stack(instances: Sequence[Instance]) -> Arrays:
     """Return the arrays of instances of one size with a leading axis count."""
     return {name: np.stack([one.arrays[name] for one in instances]) for name in instances[0].arrays}
 
 
-def alike(instances: Sequence[Instance], begun: Sequence[bool]) -> list[list[int]]:
+def group_alike(instances: Sequence[Instance], begun: Sequence[bool]) -> list[list[int]]:
     """Group the places of instances that can be solved together, with or without a solution to begin from.
 
     Integers and reals stay apart, so that integers stay exact, and so do those whose originals are of different sizes.
@@ -221,10 +222,10 @@ def do(job: Job, time_limit: float | None, observer: Observer, *, late: bool = F
     what the problem's rule gives at once.
     """
     began = time.perf_counter()
-    possible = [number for number, one in enumerate(job.solved) if why_impossible(one) is None]
+    possible = [number for number, one in enumerate(job.instances) if why_impossible(one) is None]
     impossible = {
         job.places[number]: _answer(job, number, np.full(one.shape[0], -1), None, -np.inf)
-        for number, one in enumerate(job.solved)
+        for number, one in enumerate(job.instances)
         if number not in set(possible)
     }
     if impossible:
@@ -258,13 +259,13 @@ def _result(job: Job, time_limit: float | None, observer: Observer, began: float
     request = Request(job.problem, job.arrays, start=job.start)
     request.answer_at_once()
     request.result.interrupted, request.result.samples = interrupted, 0
-    return request.checked()
+    return request.check()
 
 
 def _searched(job: Job, time_limit: float | None, observer: Observer, began: float) -> Result:
     """Return what the solver of a job finds, while the observer hears of it."""
     bound = None if job.solver.abilities.bound else lower_bounds(job.problem, job.arrays)
-    highest = np.array([highest_cost(one) for one in job.solved], dtype=np.float64)
+    highest = np.array([highest_cost(one) for one in job.instances], dtype=np.float64)
     low = np.full(len(job.places), -np.inf) if bound is None else bound
     observer.begin(job, np.where(low <= highest, low, -np.inf))
 
@@ -272,7 +273,7 @@ def _searched(job: Job, time_limit: float | None, observer: Observer, began: flo
         # numbers that stand in for forbidden pairs are never shown
         cost = np.where(best.cost <= highest, best.cost, np.inf)
         low = np.where(best.bound <= highest, best.bound, -np.inf)
-        choice, places = job.as_asked(best.choice), tuple(job.places)
+        choice, places = job.for_originals(best.choice), tuple(job.places)
         return observer.improved(replace(best, cost=cost, choice=choice, bound=low, places=places))
 
     return job.solver.solve(
@@ -291,7 +292,7 @@ def _answer(
     job: Job, number: int, solution: NDArray[np.int64], value: int | float | None, bound: float, **made: Any
 ) -> Answer:
     """Return the answer of an instance of a job, by its number in it, from a choice (rows,) of what was solved."""
-    solved, instance = job.solved[number], job.instances[number]
+    solved, instance = job.instances[number], job.originals[number]
     choice = to_original(solved, solution)
     if value is not None and forbidden_pair(solved, solution) is not None:
         value = None
@@ -301,7 +302,7 @@ def _answer(
             wrong = violation(instance, choice)
             raise AssertionError(f"{instance.name}: what was solved is not what was asked: {wrong}")
     usual = {"samples": job.samples, "seed": job.seed, "solver": job.solver.name, "model": job.solver.model_name}
-    answer = answered(instance, solved, choice, value, bound, **(usual | made))
+    answer = make_answer(instance, solved, choice, value, bound, **(usual | made))
     if solved is instance or answer.feasible:
         return answer
     words = in_words(instance)

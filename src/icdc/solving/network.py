@@ -4,6 +4,7 @@
 """
 
 import threading
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, get_type_hints
 
@@ -130,12 +131,12 @@ class DiffusionSolver(Solver):
                 f"{columns} here, and has {limit:.2g} s; give it more time, or try 'icdc'"
             )
 
-    def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
+    def prepare(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         if self.model is not None:
             self._refuse(problem)
         return self.with_model(self.model_for(problem, size, device))
 
-    def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
+    def batch_size(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
         model = self.model_for(problem, size)
         chunk = default_chunk(model, problem.shape(size), self.options_for(model, size, samples).decodes, device)
         return min(LARGEST_BATCH, max(1, chunk // samples))
@@ -175,23 +176,16 @@ class DiffusionSolver(Solver):
     @classmethod
     def options(cls) -> dict[str, Any]:
         own, sampling = get_type_hints(cls), get_type_hints(SamplingOptions)
-        given = {
+        other = {
             name: own[name] for name in ("model", "refine", "refine_steps", "device", "chunk", "sampling", "trace")
         }
-        return {**given, **{option.name: sampling[option.name] for option in fields(SamplingOptions)}}
+        return {**other, **{option.name: sampling[option.name] for option in fields(SamplingOptions)}}
 
     def with_model(self, model: Model) -> Self:
         """Return this solver with another model."""
-        return type(self)(
-            model,
-            sampling=self.sampling,
-            refine=self.refine,
-            refine_steps=self.refine_steps,
-            device=self.device,
-            chunk=self.chunk,
-            trace=self.trace,
-            **self.changes,
-        )
+        other = copy(self)
+        other.model = model
+        return other
 
 
 def improves_fast(device: torch.device) -> bool:

@@ -125,13 +125,13 @@ def _run_of(jobs: Sequence[Job]) -> Line:
 
 def _same_question(line: Line, instance: Instance, where: str) -> None:
     """Refuse an answer of which something else was asked."""
-    asked = {} if instance.conditions is None else instance.conditions.as_dict()
+    now = {} if instance.conditions is None else instance.conditions.as_dict()
     before = line.get("conditions")
     before = before if isinstance(before, dict) else {}
-    for key in sorted({*asked, *before}):
-        if asked.get(key) != before.get(key):
-            was, now = (_shown(value.get(key)) for value in (before, asked))
-            raise UsageError(f"{where} was asked for with {key} {was}, not {now}; resume with the same")
+    for key in sorted({*now, *before}):
+        if now.get(key) != before.get(key):
+            old, new = (_shown(value.get(key)) for value in (before, now))
+            raise UsageError(f"{where} was asked for with {key} {old}, not {new}; resume with the same")
 
 
 def _shown(value: Any) -> str:

@@ -45,7 +45,7 @@ class Abilities:
 
 @dataclass(frozen=True)
 class Improvement:
-    """What a callback is told.
+    """What a callback receives.
 
     seconds : since the start.
     cost, choice : (count,) and (count, rows), the best of every instance so far; infinite where there is none.
@@ -200,8 +200,8 @@ class Request:
         self._reported = True
         if self.callback is not None:
             best = self.result.copy()
-            told = Improvement(self.seconds, best.cost, best.choice, best.bound, best.found_by.tolist())
-            self._enough |= bool(self.callback(told))
+            improvement = Improvement(self.seconds, best.cost, best.choice, best.bound, best.found_by.tolist())
+            self._enough |= bool(self.callback(improvement))
 
     def answer_at_once(self) -> None:
         """Take what the rule of the problem gives without any search, where there is no solution yet."""
@@ -209,20 +209,20 @@ class Request:
         if len(places):
             self.offer(first_choice(self.problem, self.part(places)), None, "construction", places)
 
-    def checked(self) -> Result:
+    def check(self) -> Result:
         """Return the result with every solution judged, and costed exactly.
 
         Solutions do without forbidden pairs where they can, and a start is kept where nothing is better. What is said
         of the optimum is judged here once, against the final cost: a bound above the cost of a solution is none.
         """
-        made, seconds = self.result.copy(), self.seconds  # a proof that was left behind may still offer to it
-        feasible, costs = judge(self.problem, self.arrays, made.choice)
+        last, seconds = self.result.copy(), self.seconds  # a proof that was left behind may still offer to it
+        feasible, costs = judge(self.problem, self.arrays, last.choice)
         result = Result(self.count, self.shape[0], bool(np.issubdtype(costs.dtype, np.integer)))
-        result.choice[feasible], result.exact_cost[feasible] = made.choice[feasible], costs[feasible]
-        result.found_by[feasible] = made.found_by[feasible]
+        result.choice[feasible], result.exact_cost[feasible] = last.choice[feasible], costs[feasible]
+        result.found_by[feasible] = last.found_by[feasible]
         if self.start is not None:
             result.offer(self.start, self._cost_of_start(self.start), "start")
-        for bound in (self.bound, made.bound):
+        for bound in (self.bound, last.bound):
             if bound is not None:
                 result.raise_bound(np.where(contradicts(bound, result.exact_cost), -np.inf, bound))
         self._repair(result)
@@ -312,9 +312,9 @@ class Solver(ABC):
             if not request.result.solved.any():
                 request.answer_at_once()
                 request.result.samples = 0
-        return request.checked()
+        return request.check()
 
-    def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
+    def prepare(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         """Return a solver that has all it needs for instances of a size, itself by default; refuse other problems.
 
         device : where its weights, if it has any, are to lie; by default where it runs.
@@ -322,7 +322,7 @@ class Solver(ABC):
         self._refuse(problem)
         return self
 
-    def together(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
+    def batch_size(self, problem: Problem, size: Size, samples: int, device: str | None = None) -> int:
         """Return how many instances of a size to solve in one call, on its own or another kind of device.
 
         Enough to keep the device busy, few enough that answers appear while others wait.

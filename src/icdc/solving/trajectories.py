@@ -110,8 +110,8 @@ class DiffusionSearch:
                         break
         finally:
             # with restarts there may be more than were asked for, after Ctrl-C and at a limit fewer
-            made = min(request.samples, int(self.tried.min(initial=request.samples)))
-            request.result.samples = max(1, made)
+            fewest = min(request.samples, int(self.tried.min(initial=request.samples)))
+            request.result.samples = max(1, fewest)
 
     def spans(self) -> Iterator[tuple[slice, int]]:
         """Yield ranges of instances that fit together, with how many ranges are left."""
@@ -157,9 +157,9 @@ class DiffusionSearch:
             if number == 0 or (budget.timed and number % RESTART_EVERY == 0):
                 watched_start = number == 0 and self.trace is not None and self.request.start is not None
                 sample = self._return_to_start if watched_start else self._sample
-                made = sample(part, keys, budget)
-                self.tried[part.span] += made
-                return made
+                count = sample(part, keys, budget)
+                self.tried[part.span] += count
+                return count
             level = REFINE_LEVELS[(number - 1) % len(REFINE_LEVELS)]
             return self._refine(part, keys, level, budget)
 
@@ -171,10 +171,10 @@ class DiffusionSearch:
         def run(noise: Noise, number: Tensor) -> tuple[Tensor, Tensor]:
             watch = self._watch(part, budget)
             own = None if starts is None else (starts[0][:, number].flatten(0, 1), starts[1][:, number].flatten())
-            made = generate(
+            decoded = generate(
                 part.predict, part.task, self.model.diffusion, noise, self.options, starts=own, callback=watch
             )
-            return made.choice, made.cost
+            return decoded.choice, decoded.cost
 
         return self._run_all(run, part, keys, budget)
 
@@ -211,8 +211,8 @@ class DiffusionSearch:
             at = torch.full((len(x0),), times[0], dtype=torch.long, device=x0.device)
             x = diffusion.q_sample(x0, at, task.density, Noise(noise.keys))
             way_back = Noise(fold(noise.keys, 0))
-            made = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
-            return made.choice, made.cost
+            decoded = generate(predict, task, diffusion, way_back, options, x=x, start=times[0], callback=watch)
+            return decoded.choice, decoded.cost
 
         return self._run_all(run, part, keys, budget)
 
@@ -265,18 +265,18 @@ class DiffusionSearch:
 
         if self.threads == 1 or self.request.samples == 1:
             for index, group in groups:
-                if (made := one(index, group)) is None:
+                if (outcome := one(index, group)) is None:
                     break
-                take(*made)
+                take(*outcome)
         else:
             with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
                 try:
                     waiting = deque(pool.submit(one, *group) for group in islice(groups, 2 * self.threads))
                     while waiting:  # in their order, so that equal costs are settled the same way
-                        made = waiting.popleft().result()
-                        waiting.extend(pool.submit(one, *group) for group in islice(groups, made is not None))
-                        if made is not None:
-                            take(*made)
+                        outcome = waiting.popleft().result()
+                        waiting.extend(pool.submit(one, *group) for group in islice(groups, outcome is not None))
+                        if outcome is not None:
+                            take(*outcome)
                 except BaseException:
                     budget.cancel()  # the threads stop at their next step
                     raise

@@ -167,7 +167,7 @@ class MatNetSolver(Solver):
             return f"the model '{self.model.name}' is for {self.model.problem.name}, not for {problem.name}"
         return reason_without_model(problem, MatNet.kind, self.model)
 
-    def prepared(self, problem: Problem, size: Size, device: str | None = None) -> Self:
+    def prepare(self, problem: Problem, size: Size, device: str | None = None) -> Self:
         self._refuse(problem)
         return replace(self, model=self._model_for(problem, size, device))
 
