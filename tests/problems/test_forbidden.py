@@ -528,6 +528,13 @@ def test_what_cannot_be_mended_stays_within_its_time() -> None:
     assert np.array_equal(without_forbidden("tour", costs, tour[None], -1.0)[0], tour)
 
 
+def test_no_repair_makes_a_solution_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = np.array([[[0, 0, 5], [2, 0, 0], [5, 0, 0]]])  # every tour takes a step that stands for a forbidden one
+    cheap, dear = Atsp().choice([0, 1, 2])[None], Atsp().choice([0, 2, 1])[None]
+    monkeypatch.setattr(structure_of("tour"), "repair", lambda *arguments: dear[0])
+    assert np.array_equal(without_forbidden("tour", needed, cheap), cheap)
+
+
 def test_nothing_is_copied_where_nothing_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*arguments: Any) -> None:
         raise AssertionError

@@ -173,8 +173,8 @@ def test_a_mask_is_kept_where_it_can_be() -> None:
     for first in range(5):
         assert CYCLE.follow(scores, torch.tensor([first]), ring).tolist() == [[1, 2, 3, 4, 0]]
     assert CYCLE.by_confidence(scores, ring).tolist() == [[1, 2, 3, 4, 0]]
-    along = CYCLE.allowed_along(torch.tensor([[1, 2, 3, 4, 0]]), 5, torch.tensor([0]), ring)
-    assert torch.equal(along, ring)
+    for rule in (CYCLE, PlainCycle()):
+        assert torch.equal(rule.allowed_along(torch.tensor([[1, 2, 3, 4, 0]]), 5, torch.tensor([0]), ring), ring)
 
 
 @given(st.integers(2, 6), seeds)
