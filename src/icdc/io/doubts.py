@@ -111,21 +111,29 @@ def numbers_items(cells: Sequence[str], others: Sequence[Sequence[str]], least: 
     others : the lines parallel to it, the next one first.
     least : how many ascending numbers are no chance.
     """
-    values, rest = _values(cells), [_values(line) for line in others]
+    values = _values(cells)
     if values is None or len(set(values)) < len(values) or not others:
         return False
     whole = all(isinstance(value, int) for value in values)
     counts = whole and max(values) - min(values) == len(values) - 1
-    numbers = [value for line in others for cell in line for value in _values([cell]) or ()]
-    larger = whole and bool(numbers) and min(values) >= 10 * max(1, *numbers)
-    if len(values) == 2:
-        return counts and larger
-    if counts and len(values) > 1 and (len(values) > 3 or values in (sorted(values), sorted(values, reverse=True))):
-        return not (whole and rest[0] == [value + len(values) for value in values])
-    ascends = len(values) >= least and values == sorted(values)
-    if ascends and any(line is None or line != sorted(line) for line in rest):
+    if counts and len(values) > 2 and (len(values) > 3 or values in (sorted(values), sorted(values, reverse=True))):
+        return _values(others[0]) != [value + len(values) for value in values]  # else the whole matrix counts
+    if len(values) >= least and values == sorted(values) and not all(map(_ascends, others)):
         return True
-    return larger and len(values) > 2
+    return whole and (counts or len(values) > 2) and _all_below(min(values) / 10, others)
+
+
+def _ascends(cells: Sequence[str]) -> bool:
+    """Tell whether cells are numbers in order."""
+    values = _values(cells)
+    return values is not None and values == sorted(values)
+
+
+def _all_below(limit: float, lines: Sequence[Sequence[str]]) -> bool:
+    """Tell whether lines hold numbers, and none of them is larger than a limit."""
+    numbers = (value for line in lines for cell in line for value in _values([cell]) or ())
+    first = next(numbers, None)
+    return first is not None and max(1, first) <= limit and all(value <= limit for value in numbers)
 
 
 def _values(cells: Sequence[str]) -> list[int | float] | None:
@@ -178,12 +186,10 @@ def refuse_numbers_as_names(grid: Grid, layout: Layout, square: bool) -> None:
 
 
 def _refuse_named_columns(grid: Grid, layout: Layout, header: list[str], columns: list[Any]) -> None:
-    """Refuse columns whose own name says that they hold names, or that are none of the family of the others."""
+    """Refuse columns whose own name says that they number the rows."""
     for place, (word, cells) in enumerate(zip(header, columns, strict=True)):
-        unique = _values(cells) is not None and len(set(cells)) == len(cells)
-        if place == layout.names or not unique:
-            continue
-        if says_names(word) and set(words_of(word)) & _NUMBERING:
+        numbering = place != layout.names and bool(_NUMBERING & set(words_of(word))) and says_names(word)
+        if numbering and _values(cells) is not None and len(set(cells)) == len(cells):
             raise UsageError(
                 f"{grid.name}: {grid.column_place(place)} {shorten(word)} seems to number the rows; "
                 f"say {mention('id_column', place + 1)} if it does, {_NUMBERS}"
@@ -247,10 +253,10 @@ def refuse_sums(grid: Grid, values: NDArray[np.number], forbidden: NDArray[np.bo
     for turned, what in ((False, "row"), (True, "column")):
         table, marked = (values.T, forbidden.T) if turned else (values, forbidden)
         for place in (len(table) - 1, 0):
-            others, line = np.delete(table, place, 0), table[place]
+            others, line = (table[:-1] if place else table[1:]), table[place]
             if marked[place].any() or len(line) < least or (others != 0).any(1).sum() < 2:
                 continue
-            means = others.sum(0) / np.maximum((~np.delete(marked, place, 0)).sum(0), 1)
+            means = others.sum(0) / np.maximum((~(marked[:-1] if place else marked[1:])).sum(0), 1)
             word = "sum" if _equal(others.sum(0), line, others) else None
             if word is None and len(line) > 2 and (others != others[0]).any() and _equal(means, line, others):
                 word = "mean"
