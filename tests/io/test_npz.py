@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from icdc.errors import InputError
-from icdc.io import csv, files, read_instances, workbook
-from icdc.io import npz as npz_files
-from icdc.io.datasets import read_dataset
-from icdc.io.npz import load_arrays
+from icdc.io import csv, datasets, files, read_instances, workbook
+from icdc.io.datasets import load_arrays, read_dataset
 from tests.io.corpus import OK, npy, npz, xlsx
 
 
@@ -58,7 +56,7 @@ def test_every_kind_of_array_comes_back_writable() -> None:
 
 def test_a_small_archive_that_unpacks_to_much() -> None:
     """Kilobytes become gigabytes; the sizes are in the archive's own list."""
-    size = npz_files.LARGEST_ARRAYS
+    size = datasets.LARGEST_ARRAYS
     content = bytearray(packed(durations=header((2**15, 2**14)) + bytes(2**20)))
     place = content.rindex(b"PK\x01\x02") + 24
     content[place : place + 4] = (2**32 - 2).to_bytes(4, "little")
@@ -66,7 +64,7 @@ def test_a_small_archive_that_unpacks_to_much() -> None:
 
 
 def test_many_arrays_that_are_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npz_files, "LARGEST_ARRAYS", 3 * len(npy(OK)))
+    monkeypatch.setattr(datasets, "LARGEST_ARRAYS", 3 * len(npy(OK)))
     assert isinstance(load_arrays(npz(a=OK, b=OK), "a"), dict)
     assert "announces" in refused(npz(a=OK, b=OK, c=OK, d=OK))
 
@@ -110,7 +108,7 @@ def test_the_same_entry_twice() -> None:
 
 
 def test_too_many_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npz_files, "_MEMBERS", 2)
+    monkeypatch.setattr(datasets, "_MEMBERS", 2)
     assert "the archive has 3 entries, more than 2" in refused(npz(a=OK, b=OK, c=OK))
 
 

@@ -17,10 +17,9 @@ from ..problems.instance import BARE, Instance, Names, RawInstance
 from ..problems.present import counted
 from .cells import DEFAULTS, HINT, ReadOptions, shorten
 from .csv import raw_from_table
-from .datasets import raw_from_numpy
+from .datasets import members_of, raw_from_numpy
 from .files import STDIN, decoded, read_bytes, unpacked
 from .json import FORBIDDEN, raw_from_json
-from .npz import members_of
 from .points import raw_from_points
 from .table import raw_from_grid
 from .tsplib import looks_like_tsplib, raw_from_tsplib
