@@ -103,7 +103,7 @@ def compiled(function: Callable[P, R]) -> Compiled[P, R]:
 
 
 def in_background(name: tuple[Hashable, ...], calls: Callable[[], object]) -> threading.Thread:
-    """Let a thread make some calls, once for each name, so that what they call is compiled; do not wait for it.
+    """Make some calls in a thread, once for each name, so that what they call is compiled, without waiting for it.
 
     Until it is done all other threads run functions as they are written that have not been compiled for such arguments.
     A name begins with a word for what the calls belong to. Return the thread.
@@ -126,12 +126,12 @@ def compiling(word: str | None = None) -> bool:
 
 
 def fast_now() -> bool:
-    """Tell whether calls made now wait for machine code at most: none of them runs as it is written meanwhile."""
+    """Tell whether calls run as machine code now, at most after the compiler: none runs as it is written."""
     return getattr(_here, "compiles", False) or not compiling()
 
 
 def settle() -> None:
-    """Wait until nothing is compiled in the background: what is counted must not depend on how far that is."""
+    """Wait until nothing is compiled in the background: answers without a limit must not depend on it."""
     for thread in list(_compilers.values()):
         thread.join()
 

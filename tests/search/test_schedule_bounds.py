@@ -33,7 +33,7 @@ def test_prices_of_permitted_pairs_alone_bound_their_schedules() -> None:
         allowed = np.random.default_rng(seed).random(durations.shape) < 0.6
         allowed[np.arange(6), seed % 3] = True
         prices = price(durations, allowed=allowed)
-        assert np.isinf(prices.given).any() == (not allowed.all())
+        assert np.isinf(prices.reduced).any() == (not allowed.all())
         best = shortest_makespan(np.where(allowed, durations, 10**6))
         assert price(durations).bound <= prices.bound <= best
 
@@ -85,14 +85,14 @@ def test_prices_of_places_are_valid_for_what_ends_by_their_limit(whole: bool) ->
             proven += limit == best - 1 and below.bound == best
             assert below.limit in (limit, np.inf)
             assert below.machine.sum() == pytest.approx(1)
-            assert (below.given >= 0).all()
+            assert (below.reduced >= 0).all()
             if limit < best:
                 continue
             jobs = np.arange(len(durations))
             for choice in product(range(durations.shape[1]), repeat=len(durations)):
                 end = max(loads(durations, np.array(choice)))
                 if end <= limit:
-                    assert below.level + below.given[jobs, choice].sum() <= end * (1 + 1e-9)
+                    assert below.level + below.reduced[jobs, choice].sum() <= end * (1 + 1e-9)
     assert sharper > 12
     assert proven > 2 if whole else proven == 0
 

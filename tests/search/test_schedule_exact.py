@@ -53,7 +53,7 @@ def test_proofs_are_right_and_better_solutions_are_schedules() -> None:
         assert (full.makespan, full.optimal) == (best, True)
         below = price_below(durations, prices, before - 1)
         if below is not None:
-            ranked = restricted_mip(durations, below, incumbent, Budget(5.0), width=3, ranked=prices.given)
+            ranked = restricted_mip(durations, below, incumbent, Budget(5.0), width=3, ranked=prices.reduced)
             assert (ranked.makespan, ranked.optimal) == (best, True)
     assert min(said, improved, incomplete) >= 10
 
@@ -103,7 +103,7 @@ def test_jobs_that_are_split_or_cheap_to_move_are_free() -> None:
     assert prices.fraction is not None
     split = prices.fraction.max(1) < 0.999
     assert 0 < split.sum() < 7
-    second = np.sort(prices.given, 1)[:, 1]
+    second = np.sort(prices.reduced, 1)[:, 1]
     for share in (0.0, 0.25, 0.5):
         settled = settled_jobs(prices, share)
         assert settled is not None

@@ -1,1 +1,1 @@
-"""Classical search beside the network: constructions, local search, prices and proofs, without torch."""
+"""Classical search, without torch: constructions, local search, bounds and proofs for tours and schedules."""

@@ -41,7 +41,7 @@ class Incumbent:
     choice : (count, rows) int64, the column of each row: the successor of a city, the machine of a job; −1 in all rows
         of an instance without a solution.
     exact_cost : (count,) int64 or float64, what it costs; the largest number there is without a solution.
-    bound : (count,) float64, no solution costs less; −inf where nothing is known.
+    bound : (count,) float64, no solution costs less; −inf where there is none.
     found_by : (count,) str, what found the solution: "construction", "search", "exact", …; "" without one.
     """
 
@@ -119,7 +119,7 @@ class Incumbent:
         return one
 
     def copy(self) -> Self:
-        """Return what is known at this moment, which no search changes any more."""
+        """Return a copy, which no search changes any more."""
         kept = self._part()
         with self._lock:
             kept.choice, kept.exact_cost = self.choice.copy(), self.exact_cost.copy()
@@ -136,11 +136,11 @@ def meets(cost: NDArray[Any], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
     Integers meet what rounds up to them. Reals do up to rounding, in proportion, whatever the unit: costs may be far
     below 1.
     """
-    known = np.where(np.isfinite(bound), bound, 0.0)
+    low = np.where(np.isfinite(bound), bound, 0.0)
     if np.issubdtype(cost.dtype, np.integer):
-        met = cost <= rounded_up(known)
+        met = cost <= rounded_up(low)
     else:
-        met = cost <= known + SAME * np.abs(known)
+        met = cost <= low + SAME * np.abs(low)
     return np.asarray(np.isfinite(bound) & met)
 
 
@@ -162,7 +162,7 @@ def _rounding(bound: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def searched(by: str) -> str:
-    """Return what found a solution that search has improved after `by` proposed it."""
+    """Return what found a solution that search has improved after `by` made it."""
     return by if by.endswith("search") else f"{by} + search"
 
 

@@ -28,7 +28,7 @@ SMALL = 4000
 """Pairs up to which the linear program takes all columns at once; beyond, it starts from the best few of each job."""
 COLUMNS = 6
 FEWER_COLUMNS = 4
-"""The same where good prices are known already."""
+"""The same where there are good prices already."""
 ROUNDS = 3
 """Linear programs, each with the columns that would lower the optimum of the one before."""
 MIXED = 0.02
@@ -50,7 +50,7 @@ class Prices:
     """What time and places on machines are worth, and what follows from it.
 
     machine : (machines,) prices of time, that sum to one.
-    given : (jobs, machines) what each pair gives away, ∞ where it is forbidden.
+    reduced : (jobs, machines) reduced costs, what each pair gives away; ∞ where it is forbidden.
     bound : no schedule ends earlier; safe against rounding, and a whole number for whole durations.
     level : no schedule that ends by `limit` ends earlier, by these prices alone and before it is rounded.
     reward : (jobs,) what a job costs at its best machine.
@@ -59,7 +59,7 @@ class Prices:
     """
 
     machine: Floats
-    given: Floats
+    reduced: Floats
     bound: float
     level: float
     reward: Floats
@@ -68,7 +68,7 @@ class Prices:
 
     def scaled(self) -> Floats:
         """Return what pairs give away (jobs, machines) in units of time on an average machine."""
-        return self.given * len(self.machine)
+        return self.reduced * len(self.machine)
 
 
 def price(
@@ -110,15 +110,15 @@ def price_below(
     if prices.fraction is None or (prices.fraction.sum(0) <= places + CROWDED).all():
         return None
     scale = times.max(initial=0.0) or 1.0
-    duals = _linear_program(times / scale, prices.given, budget or Budget(), places)
+    duals = _linear_program(times / scale, prices.reduced, budget or Budget(), places)
     if duals is None:
         return None
     level, _, _ = _valued(times, duals.machine, scale * duals.place, places)
     bound = min(beyond, _safe(times, level, durations.dtype))
-    # pairs that these prices cannot tell apart, and there are many, are told apart by a little of the others
+    # pairs that these prices cannot distinguish, and there are many, are distinguished by a little of the others
     machine = (1 - MIXED) * duals.machine + MIXED * prices.machine
-    level, given, reward = _valued(times, machine, (1 - MIXED) * scale * duals.place, places)
-    return Prices(machine, given, max(prices.bound, bound), level, reward, duals.fraction, limit)
+    level, reduced, reward = _valued(times, machine, (1 - MIXED) * scale * duals.place, places)
+    return Prices(machine, reduced, max(prices.bound, bound), level, reward, duals.fraction, limit)
 
 
 def _valued(times: Floats, machine: Floats, place: Floats, places: NDArray[np.int64]) -> tuple[float, Floats, Floats]:

@@ -83,7 +83,7 @@ def read_schedule(times: NDArray[np.int64], tables: list[Table], limit: int) -> 
 
 @dataclass(frozen=True)
 class Restricted:
-    """The better choice (jobs,) found, or None; and whether the better one of it and the incumbent is optimal.
+    """A better choice (jobs,), or None; and whether the better one of it and the incumbent is optimal.
 
     `complete`: every pair left out was shown to be in no better schedule, so that a search of the rest is a proof.
     """
@@ -107,10 +107,10 @@ def restricted_mip(
     """Look for a schedule better than `incumbent` (jobs,) on the `width` machines at which each job gives away least.
 
     Or on those for which `ranked` (jobs, machines) is least. Jobs that are `settled` (jobs,) stay on the machine that
-    has most of them in the linear program; any better schedule will do then, which is found sooner than the best.
+    has most of them in the linear program; any better schedule will do then, which takes less time than the best.
 
     A pair (j, m) is in no schedule better than the incumbent's makespan C if p_jm ≥ C, or if the bound raised by what
-    the pair gives away, level + given_jm, is above C − 1 (whole durations; weak duality with that pair fixed). Such
+    the pair gives away, level + reduced_jm, is above C − 1 (whole durations; weak duality with that pair fixed). Such
     pairs are never used, nor are more pairs of a machine than it can hold jobs by then. `optimal` is said if the
     durations are whole, all pairs left out are of that kind, and the solver (HiGHS, in floating point) has searched all
     the rest: either it ends with a best schedule, or it says that there is none below C. With real durations it is
@@ -122,10 +122,10 @@ def restricted_mip(
     if most > prices.limit:
         raise ValueError(f"prices of schedules that end by {prices.limit} say nothing of all that end by {most}")
     # lowered by more than rounding can have added to the sums
-    raised = (prices.level + prices.given) * (1 - 1e-9)
+    raised = (prices.level + prices.reduced) * (1 - 1e-9)
     possible = (durations < value) & (raised <= value - 1 if whole else raised < value)
     columns = np.zeros_like(possible)
-    ranked = prices.given if ranked is None else ranked
+    ranked = prices.reduced if ranked is None else ranked
     np.put_along_axis(columns, np.argsort(ranked, axis=1, kind="stable")[:, :width], True, 1)
     if settled is not None and prices.fraction is not None:
         columns[settled] = False
@@ -135,7 +135,7 @@ def restricted_mip(
     sure = complete and whole and value <= LARGEST_EXACT
     if not columns.any(1).all():  # a job with no machine left: nothing better is among these columns
         return Restricted(None, value.item(), sure, complete)
-    weights, least = (prices.given, most) if settled is not None else (None, prices.bound)
+    weights, least = (prices.reduced, most) if settled is not None else (None, prices.bound)
     solution = _solve(durations, columns, (least, most), whole, budget, nodes, weights)
     # 0: solved; 2: infeasible; anything else: out of time, or trouble
     choice = None
@@ -157,10 +157,10 @@ def settled_jobs(prices: Prices, share: float) -> NDArray[np.bool_] | None:
     Jobs that it splits are free, too, and of the others those that would give away least on their second machine. None
     where there was no linear program.
     """
-    if prices.fraction is None or prices.given.shape[1] < 2:
+    if prices.fraction is None or prices.reduced.shape[1] < 2:
         return None
     split = prices.fraction.max(1) < UNSPLIT
-    second = np.partition(prices.given, 1, axis=1)[:, 1]
+    second = np.partition(prices.reduced, 1, axis=1)[:, 1]
     free = np.lexsort((second, ~split))[: int(split.sum() + share * len(split))]
     settled = np.ones(len(split), dtype=np.bool_)
     settled[free] = False

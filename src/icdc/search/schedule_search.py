@@ -102,7 +102,7 @@ def improve(durations: Durations, choice: Choice, prices: Prices, budget: Budget
     if choice.shape[-1:] != (jobs,) or (choice.size and not 0 <= choice.min() <= choice.max() < machines):
         raise ValueError(f"a choice needs a machine from 0 to {machines - 1} for each of {jobs} jobs")
     width = NEAR if fast_here() or not budget.timed else 0  # looking for one chain could take seconds
-    near = np.ascontiguousarray(np.argsort(prices.given, axis=1, kind="stable")[:, :width])
+    near = np.ascontiguousarray(np.argsort(prices.reduced, axis=1, kind="stable")[:, :width])
     # with a limit one change at a time: without a compiler a single one may take a tenth of a second
     limit, slices = (1, CHANGES * jobs) if budget.timed else (CHANGES * jobs, 1)
     improved = choice.astype(np.int64).reshape(-1, jobs)
@@ -162,7 +162,7 @@ class ScheduleSearch(InstanceSearch):
             return
         first = construct(self.matrix, budget.share(FIRST))
         self.prices = first.prices
-        self._ranked = first.prices.given  # prices of time alone tell better which pairs are in good schedules
+        self._ranked = first.prices.reduced  # prices of time alone tell better which pairs are in good schedules
         self.offer(first.choice, "construction")
         self.incumbent.raise_bound(first.prices.bound)
         if self.start is not None:

@@ -59,7 +59,7 @@ class Structure(ABC):
         """Return the search for one instance (rows, columns)."""
 
     def repair(self, costs: Matrix, permitted: NDArray[np.bool_], choice: Choice, budget: Budget) -> Choice:
-        """Return a solution (rows,) of one instance that uses fewer pairs which are not permitted, where one is found.
+        """Return a solution (rows,) of one instance that uses fewer pairs which are not permitted, if there is a way.
 
         costs, permitted : (rows, columns); what is not permitted costs more than any solution without it.
         """
@@ -180,7 +180,7 @@ STRUCTURES: dict[str, Structure] = {}
 
 
 def register(structure: Structure) -> None:
-    """Make a structure known, so that problems can name it."""
+    """Add a structure, so that problems can name it."""
     STRUCTURES[structure.name] = structure
 
 
@@ -189,8 +189,8 @@ def structure_of(name: str) -> Structure:
     try:
         return STRUCTURES[name]
     except KeyError:
-        known = ", ".join(f"'{known}'" for known in STRUCTURES)
-        raise ValueError(f"there is no structure '{name}'; the known ones are {known}") from None
+        names = ", ".join(f"'{name}'" for name in STRUCTURES)
+        raise ValueError(f"there is no structure '{name}'; choose one of {names}") from None
 
 
 register(Tours())

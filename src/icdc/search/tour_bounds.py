@@ -114,7 +114,7 @@ def _without_diagonal(costs: Numbers) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What the linear program found: prices with their bound, and the groups that had to be left."""
+    """The solution of the linear program: prices with their bound, and the groups that had to be left."""
 
     prices: Prices
     groups: Groups
@@ -204,7 +204,7 @@ def priced(costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: 
 def violated_groups(size: int, tail: Indices, head: Indices, share: NDArray[np.float64], budget: Budget) -> Groups:
     """Return groups of cities (groups, n) that a fractional solution leaves less than once; none if there is none.
 
-    When the time is over, the ones found by then.
+    When the time is over, those so far.
 
     Leaving and entering balance, so steps count for both directions. Cities joined by a whole step belong to the
     same side of some cut that is least (Crowder and Padberg): they are merged, and what is left is cut by Stoer and
@@ -268,7 +268,7 @@ def violated_groups(size: int, tail: Indices, head: Indices, share: NDArray[np.f
 def prove(
     costs: Numbers, successor: Indices, relaxation: Relaxation, budget: Budget, nodes: int | None = None
 ) -> tuple[Indices, bool]:
-    """Return a shortest tour (n,) and True, or the tour given and False where the budget did not suffice.
+    """Return a shortest tour (n,) and True, or the same tour and False where the budget did not suffice.
 
     Steps whose excess is more than the tour is above the bound are in no shorter tour. On the others an integer
     program is solved, again with more groups whenever its solution falls into cycles.
@@ -300,7 +300,7 @@ def prove(
             ],
             options=options,
         )
-        if solution.status == 2:  # no tour is left: the given one is shortest
+        if solution.status == 2:  # no tour is left: it is shortest
             return successor, True
         if solution.status != 0:
             return successor, False

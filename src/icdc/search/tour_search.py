@@ -301,7 +301,7 @@ class TourSearch(InstanceSearch):
         self.relaxation: Relaxation | None = None
         self._searches: list[IteratedSearch] = []
         self._attempted = np.inf  # the length at which a proof was last tried
-        self._slow = 0.0  # the seconds that choosing neighbours took
+        self._slow = 0.0  # the seconds that choosing neighbours takes
         self._declined = False  # whether there was too little time for the subtour relaxation
 
     def construct(self, budget: Budget) -> None:
