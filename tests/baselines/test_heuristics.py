@@ -11,10 +11,10 @@ from icdc.baselines.heuristics import (
     earliest_completion,
     insertion_tours,
     longest_first_order,
+    makespans,
     nearest_neighbour_tours,
     shortest_job_first,
 )
-from icdc.baselines.metaheuristics import makespans
 from icdc.errors import UsageError
 from icdc.io.datasets import standard_set
 from icdc.problems import get_problem

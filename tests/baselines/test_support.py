@@ -55,7 +55,7 @@ def test_answers_do_not_depend_on_the_parts(solver: str, monkeypatch: pytest.Mon
     shops = Pmsp().sample(4, (8, 3), np.random.default_rng(0))
     whole = make_solver(solver).solve(Pmsp(), shops, samples=7)
     monkeypatch.setattr("icdc.baselines.heuristics._CELLS", 50)
-    monkeypatch.setattr("icdc.baselines.metaheuristics._GENES_IN_CACHE", 500)
+    monkeypatch.setattr("icdc.baselines.heuristics._GENES_IN_CACHE", 500)
     parts = make_solver(solver).solve(Pmsp(), shops, samples=7)
     assert np.array_equal(whole.cost, parts.cost)
     assert whole.samples == parts.samples == 7
