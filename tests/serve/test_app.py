@@ -16,6 +16,7 @@ from icdc.serve import jobs as jobs_module
 from icdc.serve import workers as workers_module
 from icdc.serve.limits import Limits, Refusal, Settings
 from icdc.serve.queue import MOST_EVENTS, Events
+from icdc.serve.schema import Answer, Job, Problem
 from icdc.serve.security import BODIES, Intake
 
 from .conftest import SHOP, Director
@@ -38,6 +39,8 @@ def test_solve_answers_like_the_command_line(serving: Serving, shop: dict[str, A
     assert answer["objective"] == max(totals)
     assert answer["bound"] <= answer["objective"]
     assert answer["in_words"].startswith(f"makespan {answer['objective']}")
+    assert set(answer) <= set(Answer.model_fields)
+    assert Answer.model_validate(answer, strict=True)
     assert not answer["interrupted"]
 
 
@@ -59,6 +62,7 @@ def test_errors_are_sentences_as_problem_json(serving: Serving, shop: dict[str, 
         assert response.status_code == status, response.text
         assert response.headers["content-type"] == "application/problem+json"
         document = response.json()
+        assert set(document) == set(Problem.model_fields)
         assert document["status"] == status
         assert document["exit_code"] == exit_code
         assert sentence in document["detail"]
@@ -160,6 +164,8 @@ def test_a_job_from_begin_to_end_with_its_events(serving: Serving, shop: dict[st
     job = client.get(address).json()
     assert job["state"] == "done"
     assert job["answer"]["objective"] == improved[-1]["cost"] == job["cost"]
+    assert set(job) == set(Job.model_fields)
+    assert Job.model_validate(job, strict=True)
     assert events[-1]["data"]["answer"] == job["answer"]
     # whoever comes back is told only what is new
     later = parsed(client.get(f"{address}/events", headers={"last-event-id": str(events[-2]["id"])}).text)
@@ -214,7 +220,7 @@ def test_cancelling_what_waits_and_what_runs(serving: Serving, director: Directo
     assert client.delete(running).json()["state"] == "cancelled"
     assert len(director.batches) == 1
     assert client.delete(running).json()["state"] == "cancelled"
-    assert client.get("/metrics").text.count('icdc_jobs_total{state="cancelled"} 2') == 1
+    assert client.get("/metrics").text.count('icdc_jobs_total{state="cancelled"} 2.0') == 1
 
 
 def test_a_batch_goes_on_while_anybody_wants_it(serving: Serving, director: Director, shop: dict[str, Any]) -> None:
@@ -249,7 +255,7 @@ def test_a_worker_that_does_not_stop_is_killed(
     assert end["state"] == "done"
     assert end["answer"]["interrupted"]
     assert end["answer"]["objective"] == 99
-    assert "icdc_worker_restarts_total 1" in client.get("/metrics").text
+    assert "icdc_worker_restarts_total 1.0" in client.get("/metrics").text
     director.deaf = director.first_answer = False
     director.free.set()
     assert client.post("/v1/solve", json=shop).status_code == 200
@@ -401,11 +407,11 @@ def test_what_the_server_says_of_itself(serving: Serving, shop: dict[str, Any]) 
     client.post("/v1/solve", json=shop)
     text = client.get("/metrics").text
     for line in (
-        'icdc_requests_total{code="200",route="/v1/solve"} 1',
-        "icdc_queue_length 0",
-        "icdc_batch_size_count 1",
-        'icdc_batch_size_bucket{le="1"} 1',
-        'icdc_jobs_total{state="done"} 1',
+        'icdc_requests_total{code="200",route="/v1/solve"} 1.0',
+        "icdc_queue_length 0.0",
+        "icdc_batch_size_count 1.0",
+        'icdc_batch_size_bucket{le="1.0"} 1.0',
+        'icdc_jobs_total{state="done"} 1.0',
     ):
         assert line in text.splitlines()
     document = client.get("/v1/openapi.json").json()

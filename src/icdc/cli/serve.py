@@ -53,7 +53,7 @@ def serve(
     Open the address in a browser: drop a matrix, watch it being solved. Programs use the same address; see
     docs/serving.md, and /v1/openapi.json of the running server.
     """
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(package) is None:
             raise MissingExtraError(f"icdc serve needs the package '{package}'; add it with: pip install 'icdc[serve]'")
     from ..serve.limits import Limits, Settings

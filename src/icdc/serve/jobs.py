@@ -20,6 +20,8 @@ WAITING_BODIES = 32
 """Requests of the largest size that may wait: a full queue of small requests is small."""
 REPLAYED = 60.0
 """Seconds after its end for which a job can at least be followed again in every detail."""
+TAKE_UP_PATIENCE = 10.0
+"""How many times as long as usual reading may take for a job that was accepted before: a server that starts is busy."""
 STORE_AGAIN = 5.0
 """Seconds after which an answer that the disk did not take is offered to it again."""
 
@@ -84,8 +86,11 @@ class Jobs:
     async def take_up(self, stored: StoredJob) -> None:
         """Let a job wait that was accepted before, here or elsewhere, however long the queue."""
         try:
-            task = await self.readers.read(stored.source)
+            task = await self.readers.read(stored.source, patience=TAKE_UP_PATIENCE)
         except Refusal as refusal:  # limits have changed since
+            if refusal.status == 429:
+                self._later(self.take_up(stored))
+                return
             outcome = {"id": stored.id, "state": FAILED, "created": stored.created, "error": refusal.as_dict()}
             if not self.stopping:
                 self._later(self._offer(stored.id, outcome))
@@ -182,7 +187,7 @@ class Jobs:
                 return
             refusal = Refusal(503, "the server was stopped before this job had an answer")
         state = job.settle(answer, None if refusal is None else refusal.as_dict())
-        self.metrics.jobs.inc(state=state)
+        self.metrics.jobs.labels(state=state).inc()
         if stored:
             self._later(self._finish_stored(job, state))
         else:

@@ -56,7 +56,7 @@ class Gate:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = scope.get("route")
-                self.metrics.requests.inc(route=getattr(route, "path", "other"), code=str(message["status"]))
+                self.metrics.requests.labels(str(message["status"]), getattr(route, "path", "other")).inc()
                 sent = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     sent[name] = value

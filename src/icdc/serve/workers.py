@@ -277,8 +277,11 @@ class Reader:
         self._ready = asyncio.Event()
         self._result: asyncio.Future[Any] | None = None
 
-    async def read(self, source: Source, describe: bool = False) -> Any:
-        """Return what a request holds, a `PackedTask` or a description; raise a Refusal where it cannot be read."""
+    async def read(self, source: Source, describe: bool = False, patience: float = 1.0) -> Any:
+        """Return what a request holds, a `PackedTask` or a description; raise a Refusal where it cannot be read.
+
+        patience : how many times as long as usual reading may take.
+        """
         try:
             await asyncio.wait_for(self._turn.acquire(), READER_WAIT)
         except TimeoutError:
@@ -289,7 +292,9 @@ class Reader:
                 raise stopping()
             self.start()
             reading = Reading(next(self._numbers), source, describe)
-            result = await self._read(reading) or await self._read(reading)  # it may have been killed by mistake
+            result = await self._read(reading, patience)
+            if result is None:  # the process may have been killed by mistake
+                result = await self._read(reading, patience)
         finally:
             self._turn.release()
         if result is None:
@@ -311,13 +316,13 @@ class Reader:
         if self._worker is not None:
             self._worker.kill()
 
-    async def _read(self, reading: Reading) -> Any:
+    async def _read(self, reading: Reading, patience: float) -> Any:
         """Return what the process makes of a request, or a Refusal; None where the process died."""
         assert self._worker is not None
         await self._ready.wait()
         if self._closed:
             return stopping()
-        seconds = self.settings.limits.reading_seconds
+        seconds = patience * self.settings.limits.reading_seconds
         self._result = asyncio.get_running_loop().create_future()
         self._worker.send(reading)
         try:
@@ -348,10 +353,10 @@ class Readers:
     def __init__(self, settings: Settings) -> None:
         self.quick, self.slow = Reader(settings), Reader(settings)
 
-    async def read(self, source: Source, describe: bool = False) -> Any:
+    async def read(self, source: Source, describe: bool = False, patience: float = 1.0) -> Any:
         """Return what a request holds; see `Reader.read`."""
         quick = len(source.content) <= SMALL_CONTENT and not is_packed(source.content)
-        return await (self.quick if quick else self.slow).read(source, describe)
+        return await (self.quick if quick else self.slow).read(source, describe, patience)
 
     def close(self) -> None:
         """End the processes."""
