@@ -158,9 +158,9 @@ class Progress(Observer):
         if choice is None:
             return None
         found_by = best.found_by[place] if best.solved[place] else "start"
-        made = {"samples": task.samples or 1, "seed": task.seed, "solver": task.solver, "found_by": found_by}
-        made |= {"seconds": time.perf_counter() - self.began, "interrupted": True}
-        answer = judge_answer(task.instance, choice, float(best.bound[place]), **made)
+        about = {"samples": task.samples or 1, "seed": task.seed, "solver": task.solver, "found_by": found_by}
+        about |= {"seconds": time.perf_counter() - self.began, "interrupted": True}
+        answer = judge_answer(task.instance, choice, float(best.bound[place]), **about)
         return record_of(answer)
 
     def _send(self, what: str, place: int, data: Any) -> None:

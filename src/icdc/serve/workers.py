@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -51,7 +52,8 @@ class Worker:
     """
 
     def __init__(self, device: Device, settings: Settings, receive: Receive) -> None:
-        self.device, self.settings, self.receive = device, settings, receive
+        self.device, self.receive = device, receive
+        self.settings = replace(settings, token=None)  # content that is read has no way to it
         self.ready = False
 
     def start(self) -> None:
