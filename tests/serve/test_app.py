@@ -81,6 +81,8 @@ def test_errors_are_sentences_as_problem_json(serving: Serving, shop: dict[str, 
         '{"instance": "1,\\udfff", "name": "x.csv"}',
         '{"instance": {"problem": "pmsp", "matrix": [[1, 2]], "rows": ["\\ud800"]}}',
         '{"problem": "pmsp", "matrix": [[1, 2]], "rows": ["\\ud800"]}',
+        '[[], [":"]]',
+        '[["a", 1], []]',
     ],
 )
 def test_words_of_another_kind_are_refused(serving: Serving, document: str) -> None:

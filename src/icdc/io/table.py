@@ -80,7 +80,7 @@ def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> 
     if sum(map(len, grid.rows)) > LARGEST_GRID:
         raise InputError(f"{grid.name}: the table has more than {LARGEST_GRID} cells; write it as .npy")
     for row, cells in enumerate(grid.rows):
-        if grid.padded and not any(cells):
+        if not cells or (grid.padded and not any(cells)):
             raise InputError(f"{grid.name}: {grid.line_word} {grid.lines[row]} has only empty cells")
     same_items = None if problem is None else problem.feature_sizes.same_items
     layout = layout_of(grid, options, bool(same_items))
