@@ -38,8 +38,8 @@ from tests.io.corpus import CORPUS
 from tests.io.generated import try_tables
 from tests.io.test_corpus import attempt
 from tests.io.writers import WRITERS, Truth, Written
-from tests.serve.conftest import running_service
 from tests.serve.fuzzing import requests_never_end_in_an_internal_error
+from tests.serve.process import running_service
 
 LARGEST_MEMORY = 4 * 2**30
 PLACES = st.integers(0, 2**20)

@@ -1,21 +1,15 @@
 """Servers for tests: the application with workers in threads that can be told what to do, and a real process."""
 
 import asyncio
-import os
 import queue
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -24,6 +18,9 @@ from icdc.serve import workers as workers_module
 from icdc.serve.app import make_app
 from icdc.serve.limits import Limits, Refusal, Settings, refusal_of
 from icdc.serve.worker import Batch, Device, Message, Process, Progress, Reading, solve_tasks
+
+from .process import RunningServer
+from .process import start as start_process
 
 SHOP = [[3, 9, 4], [7, 2, 8], [5, 6, 1], [4, 4, 9], [8, 3, 2]]
 
@@ -155,64 +152,10 @@ def shop() -> dict[str, Any]:
     return {"instance": {"problem": "pmsp", "matrix": SHOP}, "solver": "lpt"}
 
 
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass
-class RunningServer:
-    """`icdc serve` as a process."""
-
-    process: "subprocess.Popen[bytes]"
-    url: str
-
-    def wait(self, seconds: float = 60.0) -> "RunningServer":
-        """Wait until it can work."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, "the server ended"
-            try:
-                if httpx.get(f"{self.url}/healthz", timeout=2).status_code == 200:
-                    return self
-            except httpx.HTTPError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError("the server did not get ready")
-
-    def stop(self, sig: int = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end; return its exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(sig)
-        return self.process.wait(30)
-
-
-def _start(*flags: str, port: int | None = None) -> RunningServer:
-    """Start `icdc serve`."""
-    port = port or free_port()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    source = str(Path(__file__).parents[2] / "src")
-    environment["PYTHONPATH"] = os.pathsep.join([source, environment.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "icdc", "serve", "--no-warm", "--port", str(port), *flags]
-    return RunningServer(subprocess.Popen(command, env=environment), f"http://127.0.0.1:{port}")
-
-
-@contextmanager
-def running_service(*flags: str) -> Iterator[str]:
-    """Run a service on this machine and return its address."""
-    server = _start(*flags)
-    try:
-        yield server.wait().url
-    finally:
-        server.stop(signal.SIGKILL)
-
-
 @pytest.fixture(scope="session")
 def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A real server for the tests that need one."""
-    server = _start("--data", str(tmp_path_factory.mktemp("data")))
+    server = start_process("--data", str(tmp_path_factory.mktemp("data")))
     try:
         yield server.wait()
     finally:
@@ -225,7 +168,7 @@ def start_server() -> Iterator[Callable[..., RunningServer]]:
     started: list[RunningServer] = []
 
     def start(*flags: str, port: int | None = None) -> RunningServer:
-        started.append(_start(*flags, port=port))
+        started.append(start_process(*flags, port=port))
         return started[-1]
 
     yield start

@@ -12,7 +12,7 @@ from icdc.client import ServerError
 from icdc.errors import InputError, UsageError
 from icdc.problems.instance import Conditions
 
-from .conftest import RunningServer, free_port
+from .process import RunningServer, free_port
 
 
 def test_the_client_returns_the_answers_of_icdc_solve(running_server: RunningServer) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from .conftest import RunningServer
+from .process import RunningServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (pip install icdc[dev])")
 

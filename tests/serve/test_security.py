@@ -11,7 +11,7 @@ from icdc.cli import run
 from icdc.serve.limits import Settings
 from icdc.serve.security import HEADERS
 
-from .conftest import RunningServer
+from .process import RunningServer
 
 Serving = Callable[..., TestClient]
 LOCAL = Settings(hosts=("127.0.0.1", "localhost", "::1"))

@@ -28,8 +28,8 @@ from icdc.serve import server as server_module
 from icdc.serve.requests import KINDS
 from icdc.serve.store import Store
 
-from .conftest import RunningServer, free_port
 from .fuzzing import requests_never_end_in_an_internal_error
+from .process import RunningServer, free_port
 from .test_app import assert_soon
 
 Start = Callable[..., RunningServer]
