@@ -9,6 +9,7 @@ import pytest
 from icdc.errors import InputError
 from icdc.models.card import (
     NOTICEABLE,
+    advised,
     changes_advised,
     checked_card,
     describe,
@@ -217,6 +218,12 @@ def test_how_search_inside_the_chain_is_used() -> None:
     assert changes_advised({}, (200, 20)) is None
     assert model(solving=entries).improvement((20, 4)) == {"improve_rounds": 10, "steps": 20}
     assert model().improvement((20, 4)) == {}
+
+
+def test_advice_to_merge_is_followed_without_it_where_decodes_are_not_merged() -> None:
+    card = {"sizes": [[20]], "solving": [{"size": [20], "options": {"temperature": 0.8, "merge": 9}}]}
+    assert advised(card, (20,), 1) == {"temperature": 0.8, "merge": 9}
+    assert advised(card, (20,), 1, merging=False) == {"temperature": 0.8}
 
 
 GOOD = {"family": "paper", "size": [20, 4], "alone": 0.1, "with_search": 0, "search": 0.0, "numbers": {"ties": [0, 1]}}

@@ -58,6 +58,7 @@ class Steps:
         self.sampling = config.targets.sampling
         if self.width < self.columns and self.sampling.order == "rule":  # following a tour looks at all columns
             self.sampling = replace(self.sampling, order=CANDIDATES_ORDER)
+        self.refining = replace(self.sampling, decodes=config.targets.refine_decodes)
         self.improvement_weight = torch.tensor(config.improvement.weight, device=weights.device)
         if config.improvement.weight > 0 and self.width < self.columns:
             raise UsageError(
@@ -131,10 +132,9 @@ class Steps:
             choice, cost = self.solutions, task.cost(self.solutions).squeeze(1)
         else:
             choice, cost = generated.best()
-            again = replace(self.sampling, decodes=config.refine_decodes)
             for _ in range(config.refine_rounds):
                 choice, cost = refine(
-                    predict, task, self.diffusion, noise.spawn(config.trajectories), again, choice, cost,
+                    predict, task, self.diffusion, noise.spawn(config.trajectories), self.refining, choice, cost,
                     level=config.refine_level, steps=REFINE_STEPS,
                 )  # fmt: skip
         self._store(task, features, choice, cost[:, None], drafts.one_each(noise))
