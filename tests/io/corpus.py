@@ -548,6 +548,7 @@ CORPUS: list[tuple[Any, ...]] = [
     ("a.xlsx", xlsx([["job", "m1", "m2"], ["a", 3, "four"]]), "cell C2: 'four' is not a number"),
     ("a.xlsx", xlsx([["m1", "m2"], [3, "=A2+1"]]), "cell B2 holds a formula without its value"),
     ("a.xlsx", xlsx([[3, 4], [5, True]]), "cell B2: true is not a number"),
+    ("a.xlsx", xlsx([[1.001, 2.125], [3, 4], [5, 6]]), Read("pmsp", [[1.001, 2.125], [3.0, 4.0], [5.0, 6.0]])),
     ("a.xlsx", xlsx([]), "the workbook is empty"),
     ("a.xlsx", xlsx([[3, 4], [5, 6], [7, 8]], "One", Two=[[1]]), "say which sheet is meant with --sheet: 'One', 'Two'"),
     ("a.xlsx", xlsx([[1]], "One", Two=TALL), Read("pmsp", TALL, said="sheet 'Two'"), ReadOptions(sheet="Two")),

@@ -340,7 +340,7 @@ def cell_of(value: Any, place: str) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value.strip()
+        return value if isinstance(value, Plain) else value.strip()
     if isinstance(value, bool | np.bool_):
         raise InputError(f"{place}: {str(value).lower()} is not a number")
     if isinstance(value, np.timedelta64 | np.datetime64):
