@@ -1,5 +1,6 @@
 """What a worker says of a search, and when it lets itself be interrupted."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,10 +14,10 @@ from icdc.problems import get_problem
 from icdc.problems.instance import Instance
 from icdc.serve import workers
 from icdc.serve.limits import Settings
-from icdc.serve.requests import Task
+from icdc.serve.requests import Source, Task, read_task
 from icdc.serve.schema import Answer
 from icdc.serve.worker import Device, Message, Process, Progress, is_importing, solve_tasks
-from icdc.solving.jobs import Job
+from icdc.solving.jobs import Job, Observer
 from icdc.solving.solver import Improvement
 
 
@@ -92,6 +93,12 @@ def test_a_batch_is_solved_like_every_other(sent: list[Message]) -> None:
     assert answers[1]["in_words"] == "makespan 1, optimal"
     assert set(answers[1]) <= set(Answer.model_fields)
     assert {place for place, _ in improvements(sent)} == {0, 1}
+
+
+def test_answers_are_json_where_a_pair_is_forbidden_among_reals() -> None:
+    source = Source(b"[[3.5, null], [5, 6]]", "application/json", {"problem": "pmsp", "solver": "lpt"})
+    task = read_task(source, Settings())
+    assert json.loads(json.dumps(solve_tasks([task], Observer(), Device())[0]))["optimal"] is False
 
 
 def test_only_a_batch_that_is_to_stop_is_interrupted() -> None:

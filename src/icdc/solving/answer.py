@@ -87,7 +87,7 @@ class Answer:
     @property
     def optimal(self) -> bool:
         """Whether the bound is met, so that nothing better exists."""
-        return self.gap == 0.0
+        return bool(self.gap == 0.0)  # a bound may be a number of NumPy, whose truth values are not JSON
 
     @property
     def timetable(self) -> dict[str, list[Any]]:
