@@ -76,12 +76,13 @@ def test_prices_of_places_are_valid_for_what_ends_by_their_limit(whole: bool) ->
     for seed in range(36):
         durations = durations_of(seed, whole, jobs=5 + seed % 3)
         prices, best = price(durations), shortest_makespan(durations)
-        for limit in (best - 1, best, best + 2):
+        for limit in (best - 3, best - 1, best, best + 2):
             below = price_below(durations, prices, limit)
             if below is None:
                 continue
             sharper += 1
             assert prices.bound <= below.bound <= best * (1 + 1e-12)
+            assert below.bound <= max(prices.bound, limit + int(whole)), "it says nothing of what ends later"
             proven += limit == best - 1 and below.bound == best
             assert below.limit in (limit, np.inf)
             assert below.machine.sum() == pytest.approx(1)

@@ -170,7 +170,7 @@ def test_a_kick_is_kept_only_within_the_slack(slack: int) -> None:
     """The present tour is never longer than the best by more, and both are as long as is said."""
     distances = family("noisy-plane", 60, 0)
     search = IteratedSearch(area_of(distances), random_tour(60, 0), 1, Budget())
-    undone = 0
+    undone, least = 0, search.first
     for _ in range(200):
         before = search.tour.order.copy()
         kicks(
@@ -181,6 +181,8 @@ def test_a_kick_is_kept_only_within_the_slack(slack: int) -> None:
         assert length(distances, tour_of(search.tour.order)) == present
         assert length(distances, tour_of(search.best)) == best
         assert best <= present <= best + slack
+        assert best <= least
+        least = best
         undone += (search.tour.order == before).all()
     assert 0 < undone < 200
 
