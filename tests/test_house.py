@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.house import House, circles
+from experiments.house import House, circles
 
 CEILINGS = {
     "lines": 37_100,

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from experiments.speed import sets, training
+from experiments.speed import kernels, sets, training
 
 TINY = {
     "sizes": "[[5]]", "model.network.width": 16, "model.network.heads": 2, "model.network.edge_width": 4,
@@ -38,3 +39,17 @@ def test_whole_sets_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
         rows = list(csv.DictReader(file))
     assert [(row["steps"], row["samples"], row["instances"]) for row in rows] == [("1", "2", "2"), ("2", "2", "2")]
     assert all(float(row["seconds"]) > 0 for row in rows)
+
+
+def test_errors_of_kernels_are_beside_those_of_torch_operations() -> None:
+    """Without a GPU both are torch operations: the errors of bfloat16, and none where results are exact."""
+    torch.manual_seed(0)
+    device = torch.device("cpu")
+    cases = kernels.network_cases(device, torch.bfloat16, 2, 4, 3) + kernels.sampling_cases(device, 2, 4, 3)
+    errors = {(case.name, name): kernels.errors(case, name == "backward") for case in cases for name in case.passes}
+    assert len(errors) == len(cases) + 2
+    assert all(mine == plain for mine, plain in errors.values())
+    assert all(0 < errors["edge_attention", name][0] < 0.03 for name in ("forward", "backward"))
+    assert errors["join_tours", "forward"] == (0.0, 0.0)
+    assert kernels.distance([torch.tensor([[1, 2], [3, 4]])], [torch.tensor([[1, 2], [3, 5]])], True) == 0.5
+    assert kernels.distance([torch.tensor([3.0, 4.0])], [torch.tensor([3.0, 0.0])], False) == pytest.approx(4 / 3)

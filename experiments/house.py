@@ -1,25 +1,50 @@
-"""How large the package is, and how it hangs together: the figures that `tests/test_house.py` holds ceilings for.
+"""How large the package is, how it hangs together, and how long the ways through it are.
 
-    python -m benchmarks.house                # a table
-    python -m benchmarks.house --list NAME    # and what is behind one figure, such as --list one_importer
+    python -m experiments.house                # the figures that `tests/test_house.py` holds ceilings for
+    python -m experiments.house --list NAME    # and what is behind one figure, such as --list one_importer
+    python -m experiments.house --journeys     # functions, modules and changes of package on three everyday journeys
 
 Imports are read from the source, wherever they stand: inside functions, for types alone, and as strings that name a
 module (`"icdc.solving.solver:Solver"`). The public names in `icdc/__init__.py` are left out: they lead everywhere.
+
+The journeys are `icdc solve examples/pmsp20x4.csv`, `icdc.solve` with the same matrix, and one round of training of the
+preset `atsp-20`, made tiny. Each is made once before it is counted, so that nothing is left to import. Distinct
+functions of the package in any thread count, and not what runs while a module is imported; a change of package is
+between neighbours in the order of first calls.
 """
 
 import argparse
 import ast
+import contextlib
+import io
 import re
+import sys
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+import icdc
+from icdc.cli import run as command_line
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "icdc"
+EXAMPLE = ROOT / "examples" / "pmsp20x4.csv"
+LISTS = ("one_importer", "small", "repeated_names", "inner_imports", "knots", "cycles")
+"""Figures behind which there are names."""
 SMALL = 60
 """Lines up to which a module is small."""
+Call = tuple[str, str]
+"""A function of the package: the file of its module, relative to the package, and its qualified name."""
+ROUND = "round"
+"""The function of one round, in `icdc.training`."""
 NAMES_A_MODULE = re.compile(r"(icdc(?:\.\w+)+)(?::\w+)?")
 
 
@@ -173,31 +198,14 @@ class House:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
-    """Return the strongly connected parts of a graph that have more than one node (Tarjan's algorithm)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    parts: list[set[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for target in sorted(graph.get(node, ())):
-            if target not in index:
-                visit(target)
-                low[node] = min(low[node], low[target])
-            elif target in stack:
-                low[node] = min(low[node], index[target])
-        if low[node] == index[node]:
-            part = set(stack[stack.index(node) :])
-            del stack[stack.index(node) :]
-            if len(part) > 1:
-                parts.append(part)
-
-    for node in sorted(graph):
-        if node not in index:
-            visit(node)
-    return parts
+    """Return the sets of more than one node of a graph that all lead to each other."""
+    leads_to = {node: set(targets) for node, targets in graph.items()}
+    for middle in leads_to:
+        for targets in leads_to.values():
+            if middle in targets:
+                targets |= leads_to[middle]
+    parts = {frozenset(other for other in there if node in leads_to.get(other, ())) for node, there in leads_to.items()}
+    return [set(part) for part in sorted(parts, key=sorted) if len(part) > 1]
 
 
 def lines_in(*folders: str, endings: tuple[str, ...] = (".py",)) -> tuple[int, int]:
@@ -215,17 +223,97 @@ def _functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
+def functions_called(journey: Callable[[], object], within: str = "") -> list[Call]:
+    """Return the functions that a journey calls, in the order of their first calls.
+
+    within : count only what the training function of this name calls.
+    """
+    calls: dict[Call, None] = {}
+    inside: list[FrameType] = []
+
+    def watch(frame: FrameType, event: str, _: Any) -> None:
+        call = _of_the_package(frame.f_code)
+        if call is None:
+            return
+        if within and call[0].startswith("training/") and frame.f_code.co_name == within:
+            if event == "call":
+                inside.append(frame)
+            elif event == "return" and inside and inside[-1] is frame:
+                inside.pop()
+        if event == "call" and (inside or not within) and call not in calls and not _importing(frame):
+            calls[call] = None
+
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+    try:
+        journey()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return list(calls)
+
+
+@cache
+def _of_the_package(code: CodeType) -> Call | None:
+    """Return the function of the package that some code is; None for others, for modules and for class bodies."""
+    is_function = bool(code.co_flags & 1)  # only functions keep their locals in fast slots
+    path = Path(code.co_filename)
+    if not is_function or not path.is_relative_to(PACKAGE):
+        return None
+    return path.relative_to(PACKAGE).as_posix(), code.co_qualname
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def length(calls: list[Call]) -> tuple[int, int, int]:
+    """Return the number of functions, of modules, and of changes of package; root modules are their own packages."""
+    packages = [module.partition("/")[0] for module, _ in calls]
+    return len(calls), len({module for module, _ in calls}), sum(a != b for a, b in pairwise(packages))
+
+
+def solve_file() -> None:
+    """Solve the example by the command line, its words thrown away."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        if command_line(["solve", str(EXAMPLE)]):
+            raise SystemExit(f"icdc solve {EXAMPLE} failed")
+
+
+def solve_matrix() -> None:
+    """Solve the same matrix from Python."""
+    icdc.solve(np.loadtxt(EXAMPLE, dtype=np.int64, delimiter=",", skiprows=1, usecols=range(1, 5)))
+
+
+def train_a_round() -> None:
+    """Train a tiny model for one round."""
+    network = {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1}
+    tiny = {"targets": {"instances": 2}, "cloning": {"batch": 2}, "model": {"network": network}}
+    icdc.train("atsp-20", device="cpu", sizes=[[5]], rounds=1, **tiny)
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    lists = ["one_importer", "small", "repeated_names", "inner_imports", "knots", "cycles"]
-    parser.add_argument("--list", choices=lists, help="print what is behind a figure, too")
+    parser.add_argument("--list", choices=LISTS, help="print what is behind a figure, too")
+    parser.add_argument("--journeys", action="store_true", help="print how long the journeys are instead")
     options = parser.parse_args()
+    if options.journeys:
+        print(f"{'':20} {'functions':>10} {'modules':>10} {'changes of package':>20}")
+        for journey, within in ((solve_file, ""), (solve_matrix, ""), (train_a_round, ROUND)):
+            journey()  # imports, and what is kept between calls
+            functions, modules, changes = length(functions_called(journey, within))
+            print(f"{journey.__name__:20} {functions:>10} {modules:>10} {changes:>20}")
+        return
     house = House()
-    for name, value in house.figures().items():
-        print(f"{name:24} {value:>10,}")
+    for figure, value in house.figures().items():
+        print(f"{figure:24} {value:>10,}")
     print(f"{'lines of tests':24} {lines_in('tests', endings=('.py', '.toml'))[0]:>10,}")
-    lines, files = lines_in("experiments", "benchmarks")
+    lines, files = lines_in("experiments")
     print(f"{'lines of experiments':24} {lines:>10,} in {files} files")
     for part in sorted({one.package for one in house.modules}):
         mine = [one for one in house.modules if one.package == part]
