@@ -201,7 +201,9 @@ def test_a_bound_or_a_proof_of_a_stand_in_is_not_shown() -> None:
         answer = make_answer(instance, instance, np.array([0, 1]), 6, bound)
         assert (answer.objective, answer.bound) == (6, shown)
     assert judge_answer(instance, np.array([1, 1]), 8).objective is None
-    assert make_answer(instance, instance, np.array([1, 1]), None, 8).bound == 8
+    assert (
+        make_answer(instance, instance, np.array([1, 1]), None, 9).bound == 9
+    )  # what permitted solutions cost at most
     assert make_answer(instance, instance, np.array([1, 1]), None, 10).bound is None
     free = Instance("t", Pmsp(), {"durations": np.array([[3, 4]])})
     assert make_answer(free, free, np.array([0]), None, 100).bound == 100
