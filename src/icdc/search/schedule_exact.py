@@ -119,7 +119,7 @@ def restricted_mip(
     whole = bool(np.issubdtype(durations.dtype, np.integer))
     value = makespan(durations, incumbent)
     most = float(value - 1) if whole else float(value) * (1 - 1e-6)
-    if most > prices.limit:
+    if (int(value) - 1 if whole else most) > prices.limit:  # exact: large integers are no floats
         raise ValueError(f"prices of schedules that end by {prices.limit} say nothing of all that end by {most}")
     # lowered by more than rounding can have added to the sums
     raised = (prices.level + prices.reduced) * (1 - 1e-9)
