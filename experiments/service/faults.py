@@ -138,7 +138,7 @@ def lose_a_replica(jobs: int) -> int:
     return 1 if lost or not accepted else 0
 
 
-def main() -> int:
+def main() -> int:  # noqa: C901
     """Let everything happen for some seconds, then count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0)

@@ -66,7 +66,7 @@ class _Cells(NamedTuple):
     forbidden: NDArray[np.bool_]
 
 
-def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> RawInstance:
+def raw_from_grid(grid: Grid, options: ReadOptions, problem: Problem | None) -> RawInstance:  # noqa: C901
     """Return the one matrix of a table; raise InputError that says where it is wrong, UsageError where it is in doubt.
 
     problem : where an option names one.

@@ -201,7 +201,7 @@ def priced(costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: 
     return Prices(leaving.astype(costs.dtype), entering.astype(costs.dtype), excess, bound)
 
 
-def violated_groups(size: int, tail: Indices, head: Indices, share: NDArray[np.float64], budget: Budget) -> Groups:
+def violated_groups(size: int, tail: Indices, head: Indices, share: NDArray[np.float64], budget: Budget) -> Groups:  # noqa: C901
     """Return groups of cities (groups, n) that a fractional solution leaves less than once; none if there is none.
 
     When the time is over, those so far.

@@ -183,7 +183,7 @@ def pop(queue: Queue) -> Any:
 
 
 @compiled
-def descend(
+def descend(  # noqa: C901
     tour: Tour, queue: Queue, journal: Indices, used: int, depth: int, tolerance: Any, reversals: bool
 ) -> tuple[Any, int]:
     """Exchange segments until no city of the queue has an exchange that gains more than `tolerance`.

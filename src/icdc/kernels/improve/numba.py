@@ -184,7 +184,7 @@ def _best_gathering(
 
 
 @compiled
-def _improve_tours(
+def _improve_tours(  # noqa: C901
     distances: Numbers, successors: Indices, steps: Numbers, leasts: Numbers, samples: int, rounds: int,
     start: int, end: int,
 ) -> None:  # fmt: skip

@@ -10,7 +10,7 @@ from ..improve.numba import Indices, Numbers
 
 
 @compiled
-def _merge_tours(
+def _merge_tours(  # noqa: C901
     distances: Numbers, successors: Indices, others: Indices, leasts: Numbers, samples: int, most_parts: int,
     most_trials: int, start: int, end: int,
 ) -> None:  # fmt: skip
@@ -139,7 +139,7 @@ def _closes(other: Indices, order: Indices, place: Indices, part: Indices, c: in
 
 
 @compiled
-def _merge_schedules(
+def _merge_schedules(  # noqa: C901
     times: Numbers, choices: Indices, others: Indices, loads: Numbers, samples: int, most_changes: int,
     tolerance: float, start: int, end: int,
 ) -> None:  # fmt: skip
