@@ -5,6 +5,7 @@ limit. What is in the file is not run again.
 """
 
 import csv
+import io
 import multiprocessing
 import os
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 
 from icdc.errors import UsageError
 from icdc.io.datasets import STANDARD_SETS, standard_instances
+from icdc.io.files import write_atomically
 from icdc.problems import get_problem
 from icdc.problems.families import sample_family
 from icdc.solvers import make_solver
@@ -186,3 +188,27 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def replace_rows(
+    path: Path,
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, object]],
+    same: Sequence[str],
+    key: Callable[[Mapping[str, str]], Any] | None = None,
+) -> list[dict[str, str]]:
+    """Write lines into a CSV file, over those with the same values in some columns; return all lines.
+
+    key : to sort all lines by; without it new ones come last.
+    """
+    new = [{name: "" if row.get(name) is None else str(row[name]) for name in columns} for row in rows]
+    replaced = {tuple(row[name] for name in same) for row in new}
+    lines = [row for row in read_rows(path) if tuple(row[name] for name in same) not in replaced] + new
+    if key is not None:
+        lines.sort(key=key)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_atomically(path, text.getvalue(), make_folder=True)
+    return lines

@@ -300,18 +300,17 @@ INTRODUCTION = """# The models
 Written by `python -m experiments pages` from the cards inside the model files and from
 [results/models.csv](results/models.csv). A model's card also holds its settings of training, and for every
 size two settings of solving that were best on validation data: one for the model alone, one for local search inside its
-chain (`python -m experiments.card` measures and writes the first; for 50 and more cities, 100 and more jobs, and search
-inside the chain `python -m experiments.ways` chooses over all families); `icdc models` lists the cards, `icdc solve`
+chain (`python -m experiments.cards.choose` chooses them over all families); `icdc models` lists the cards, `icdc solve`
 follows them.
 
 ## Where a model is at home
 
-`python -m experiments.cards` measures every model on families of instances that it may never have seen: the model
+`python -m experiments.cards.families` measures a model on families of instances that it may never have seen: the model
 alone, the model with local search inside its chain, and search alone, in the same seconds each
 ([results/cards.csv](results/cards.csv) has the intervals). It writes the gaps into the card, with the numbers that
 describe such matrices: an instance is judged by the family that it is most like, and `icdc solve --solver network` says
 that it is new to the model only where the model alone would be more than two percentage points worse than search. The
-same run chooses how many changes and passes are best at each size where time is limited.
+same run chooses how many changes are best at each size where time is limited.
 
 ## Standard test sets
 

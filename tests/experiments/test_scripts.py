@@ -1,8 +1,7 @@
-"""Training curves, cards, and solvers against time: each runs on something tiny and says what happened."""
+"""Training curves, and solvers against time: each runs on something tiny and says what happened."""
 
 import csv
 import importlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from icdc.cli import run as icdc
-from icdc.io.datasets import Dataset, standard_set, write_dataset
 from icdc.models.catalogue import card_of
 
 TINY = {
@@ -60,43 +58,6 @@ def test_a_training_curve_for_every_way(run: Any, preset: str, tmp_path: Path) -
     assert len(curve) > len(before)
     assert float(curve[-1]["at"]) > float(before[-1]["at"])
     assert (second / "curve.png").stat().st_size > 1000
-
-
-@pytest.fixture
-def validation(tmp_path: Path) -> Path:
-    whole = standard_set("atsp-10").first(3)
-    path = tmp_path / "validation.npz"
-    write_dataset(path, Dataset(whole.problem, whole.arrays, whole.reference, whole.proven, whole.choice))
-    return path
-
-
-def test_a_card(run: Any, save: Any, validation: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """The best candidate on validation data is measured on the test set, and becomes the advice."""
-    monkeypatch.setattr("icdc.evaluation.evaluate._warm_up", lambda dataset, solver: None)
-    ways = [{"reverse": "fresh", "temperature": 1.0}, {"reverse": "independent", "temperature": 5.0}]
-    monkeypatch.setattr("experiments.card.WAYS", ways)
-    folder = validation.parent
-    model = save(folder / "model.safetensors", "atsp", [[10]])
-    settings = "--samples 1,2 --tune-count 2 --decodes 1,4 --tune-most 1 --refine 1 --device cpu".split()
-    asked = (model, "--name", "mine", "--pair", f"{validation}=atsp-10", "--out", folder / "out", *settings)
-    run("card", *asked, "--test-count", "0")
-    assert not (folder / "out").exists()
-    capsys.readouterr()
-    run("card", *asked, "--test-count", "2")
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith('{"tuning"')]
-    assert [(each["reverse"], each["decodes"]) for each in printed] == [
-        ("fresh", 1), ("fresh", 4), ("independent", 1), ("independent", 4),
-    ]  # fmt: skip
-    best = min(printed, key=lambda each: each["cost"])
-    card = card_of(folder / "out" / "mine.safetensors")
-    assert [(row["way"], row["samples"]) for row in card["results"]] == [
-        ("chain", 1), ("last sample", 1), ("chain", 2), ("last sample", 2), ("refined", 2),
-    ]  # fmt: skip
-    chosen = {key: best[key] for key in ("reverse", "temperature", "order", "decodes")}
-    assert [entry["options"] for entry in card["solving"]] == [chosen, chosen]
-    assert card["results"][-1]["options"]["refine"] == 1
-    assert card["results"][1]["options"]["keep"] == "last"
-    assert all(row["instances"] == 2 and row["below"] == 0 for row in card["results"])
 
 
 def test_solvers_against_time(run: Any, save: Any, tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
 """Choose how a model solves instances of all families, size by size, and write it into its card.
 
-Alone, alone with its decodes merged, and with search inside the chain:
+    python -m experiments.cards.choose atsp pmsp --sizes 100,200,100x20 --samples 8 --count 2 [--minutes 20]
 
-    python -m experiments.ways atsp pmsp --samples 8 --count 2 --minutes 20 [--sizes 100,200,100x20] [--device cuda]
-
-Every way of `WAYS` solves the same instances, as many of every family, of a seed that no test set has. A way is judged
-by how far its costs are above the best that any way found, family by family, and the least on average over all of them
-is advised, a family that one way is far behind in being just that. `experiments.card` does the same on many instances
-of the paper's own draw, at its sizes; this is for sizes at which people bring others. What was measured is in the store
-and is not measured again: stopped, the same command goes on.
+Every way of `WAYS` solves the same instances, as many of every family, of a seed that no test set has: the model alone,
+the model alone with its decodes merged, and with search inside its chain. A way is judged by how far its costs are
+above the best that any way reached, family by family, and the least on average over all of them is advised. What was
+measured is in the store and is not measured again: stopped, the same command goes on.
 """
 
 import argparse
@@ -18,22 +15,24 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.card import settings_of
-from experiments.cards import Cell, cells_of, sizes_of
 from experiments.tables.rows import options_as_text
 from icdc.evaluation.evaluate import OutcomeFile, evaluate
+from icdc.io.datasets import Dataset
 from icdc.models.catalogue import card_of, models_folder, path_of, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.file import digest_of, pick_device, write_card
 from icdc.problems import get_problem
-from icdc.problems.base import Size
+from icdc.problems.base import Problem, Size
+from icdc.problems.families import sample_family
 from icdc.solvers import make_solver
 
 Way = dict[str, Any]
+SEED = 20261201
+"""Of the instances: neither of training nor of a test set."""
 TO_A_LOCAL_OPTIMUM = 1000
 """Changes that local search may make to a solution: more than there are to make at the sizes measured here."""
 STEPS = 20
@@ -88,18 +87,37 @@ WAYS: dict[str, dict[str, list[Way]]] = {
                 ("noise", "mixed", 0.7, 512, {"merge": 64}),
                 ("noise", "rule", 1.0, 64, {"merge": 64}),
                 ("noise", "rule", 2.0, 64, {"merge": 64}),
-                # states that know next to nothing of the last solution: every pass begins elsewhere
+                # states that hold next to nothing of the last solution: every pass begins elsewhere
                 ("noise", "rule", 1.0, 64, {"reverse": "independent", "reverse_temperature": 10.0}),
             )
         ],
     },
 }
 """What there is to choose from, by the structure of the problem; of equals the first is chosen."""
-SIZES: dict[str, tuple[Size, ...]] = {
-    "atsp": ((100,), (200,)),
-    "navigation": ((50,),),
-    "pmsp": ((100, 10), (100, 20), (200, 10), (200, 20), (200, 50)),
-}
+
+
+class Cell(NamedTuple):
+    """A family and a size of a problem, with the instances that stand for them."""
+
+    family: str
+    size: Size
+    dataset: Dataset
+
+
+def sizes_of(text: str, problem: Problem) -> list[Size]:
+    """Return the sizes in a text such as "20,50" or "20x4,50x5" that a problem may have; others are not for it."""
+    sizes = [tuple(map(int, part.split("x"))) for part in text.split(",") if part]
+    return [size for size in sizes if len(size) == len(problem.size_names)]
+
+
+def cells_of(problem: Problem, size: Size, count: int, seed: int = SEED) -> list[Cell]:
+    """Return the cells of all families at a size, with so many instances each."""
+    cells = []
+    for family in problem.families:
+        arrays = sample_family(problem, family, count, size, np.random.default_rng([seed, *size]))
+        name = f"{problem.name}-{family}-{'x'.join(map(str, size))}"
+        cells.append(Cell(family, size, Dataset(problem, arrays, name=name)))
+    return cells
 
 
 def mean_excess(costs: Sequence[np.ndarray]) -> list[float]:
@@ -111,7 +129,7 @@ def mean_excess(costs: Sequence[np.ndarray]) -> list[float]:
     return [100.0 * float(np.mean(one / best) - 1) for one in costs]
 
 
-def chosen(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
+def best_way(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
     """Return the way whose mean over families is least, none counting more than `MOST_EXCESS`; of equals the first."""
     excess = np.array(by_family)
     means = np.where(np.isinf(excess), excess, np.minimum(excess, MOST_EXCESS)).mean(0)
@@ -119,83 +137,76 @@ def chosen(ways: Sequence[Way], by_family: Sequence[Sequence[float]]) -> Way:
 
 
 def with_advice(card: Mapping[str, Any], size: Size, kind: str, way: Way) -> dict[str, Any]:
-    """Return a card that advises a way for a size, in place of what it advised there before to the same people.
+    """Return a card that advises a way for a size, in place of what it advised there of this kind."""
+    entry = {"size": list(size), **({"with_search": True} if kind == SEARCHED else {}), "options": way}
+    others = [old for old in card.get("solving", []) if old.get("size")]
+    others = [old for old in others if tuple(old["size"]) != size or _kind(old) != kind]
+    entries = sorted([*others, entry], key=lambda one: (one["size"], KINDS.index(_kind(one))))
+    return {**card, "solving": entries}
 
-    Advice with merging replaces only advice with merging. Advice without it replaces only its like for the model alone;
-    with search it replaces both, since merging was among the ways and lost.
-    """
-    searched, merges = kind == SEARCHED, bool(way.get("merge"))
-    entry: dict[str, Any] = {"size": list(size), "samples": 1, "options": way}
-    if searched:
-        entry["with_search"] = True
 
-    def goes(old: Mapping[str, Any]) -> bool:
-        same_kind = old.get("size") == list(size) and bool(old.get("with_search")) == searched
-        return same_kind and (bool(old["options"].get("merge")) == merges or (searched and not merges))
+def _kind(entry: Mapping[str, Any]) -> str:
+    return SEARCHED if entry.get("with_search") else MERGED if entry["options"].get("merge") else ALONE
 
-    others = [old for old in card.get("solving", []) if not goes(old)]
-    return {**card, "solving": [*others, entry]}
+
+def save_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Write the card of a model, and the index where it is one that ships."""
+    write_card(path, dict(card))
+    if path.parent == models_folder():
+        write_index()
 
 
 def measure(
     model: Model, digest: str, cells: Iterable[Cell], kind: str, samples: int, store: OutcomeFile, until: float
 ) -> list[list[float]] | None:
     """Return, family by family, how far each way is above the best of all; None where the time is over before."""
-    structure = model.problem.structure
-    assert structure is not None
-    found = []
+    by_family = []
     for cell in cells:
         costs = []
-        for way in WAYS[structure][kind]:
+        for way in WAYS[str(model.problem.structure)][kind]:
             if time.monotonic() > until:
                 return None
             more = {"improve_rounds": TO_A_LOCAL_OPTIMUM} if kind == SEARCHED else {}
-            options = {"steps": STEPS, "merge": 0, **way, **more}
-            solver = make_solver("network", model=model, device=model.device.type, **options)
+            solver = make_solver(
+                "network", model=model, device=model.device.type, **{"steps": STEPS, "merge": 0, **way, **more}
+            )
             label = f"{kind}, {options_as_text(way)} of {digest}"
-            made = evaluate(
+            outcomes = evaluate(
                 cell.dataset, solver, label, samples=samples, chunk=len(cell.dataset), store=store, warm_up=False
             )
-            costs.append(np.array([math.inf if one.cost is None else one.cost for one in made]))
-        found.append(mean_excess(costs))
-        excess = [round(value, 3) for value in found[-1]]
+            costs.append(np.array([math.inf if one.cost is None else one.cost for one in outcomes]))
+        by_family.append(mean_excess(costs))
+        excess = [round(value, 3) for value in by_family[-1]]
         print(json.dumps({"cell": cell.dataset.name, "kind": kind, "excess": excess}), flush=True)
-    return found
+    return by_family
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all sizes of all models, small ones first, and write what was found."""
+    """Measure all sizes of all models in turn, and write what is best into their cards."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
+    parser.add_argument("--sizes", required=True, help="with commas, such as 100,200,100x20; those that suit a model")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="what to choose for")
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--count", type=int, default=2, help="instances of each family and size")
-    parser.add_argument("--sizes", default="", help="with commas, such as 100,200 or 100x20; by default what suits")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="what to choose for")
     parser.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--store", type=Path, default=Path("runs/ways.jsonl"), help="what was measured so far")
-    asked = parser.parse_args(arguments)
-    if unknown := [kind for kind in asked.kinds.split(",") if kind not in KINDS]:
-        parser.error(f"unknown kind '{unknown[0]}'; choose {', '.join(KINDS)}")
-    until, device = time.monotonic() + 60.0 * asked.minutes, pick_device(asked.device).type
-    store = OutcomeFile(asked.store)
+    options = parser.parse_args(arguments)
+    until, device = time.monotonic() + 60.0 * options.minutes, pick_device(options.device).type
+    store = OutcomeFile(options.store)
     try:
-        for name in asked.models:
+        for name in options.models:
             path, model = path_of(name), load(name, device)
             problem = get_problem(model.problem.name)
-            wanted = sizes_of(asked.sizes, problem) or SIZES.get(problem.name, ())
-            for size in wanted:
-                for kind in asked.kinds.split(","):
-                    cells = cells_of(problem, [size], asked.count)
-                    found = measure(model, digest_of(path), cells, kind, asked.samples, store, until)
-                    if found is not None:
-                        assert problem.structure is not None
-                        way = chosen(WAYS[problem.structure][kind], found)
+            for size in sizes_of(options.sizes, problem):
+                for kind in options.kinds:
+                    cells = cells_of(problem, size, options.count)
+                    by_family = measure(model, digest_of(path), cells, kind, options.samples, store, until)
+                    if by_family is not None:
+                        way = best_way(WAYS[str(problem.structure)][kind], by_family)
                         print(json.dumps({"model": name, "size": size, "kind": kind, "way": way}), flush=True)
-                        card = with_advice(card_of(name), size, kind, way)
-                        write_card(path, {**card, "solving": settings_of(card)})
-            if path.parent == models_folder():
-                write_index()
+                        save_card(path, with_advice(card_of(name), size, kind, way))
     finally:
         store.close()
     return 0
