@@ -4,7 +4,8 @@
 #   make browser install Chromium for the tests of the page, where that is possible
 #   make screenshot take the picture of the page in docs/serving.md
 #   make mutants break the code in known ways, in a copy, and see that a test notices each
-#   make fuzz    read files written and damaged in all kinds of ways, for an hour (MINUTES=5: less)
+#   make fuzz    read files written and damaged in all kinds of ways, and generated tables, for an hour each (MINUTES=5: less)
+#   make cross-check  compare answers with all solutions of tiny instances, for two hours (MINUTES=5: twice five minutes)
 #   make kills   kill -9 whole commands at random moments, 50 times each, and see that nothing is lost (half an hour)
 #   make limits  seconds over the time limit and peak memory, for sizes up to 4000 cities and 2000×100 machines
 #   make lint    ruff and mypy          make format   let ruff rewrite the files
@@ -18,7 +19,7 @@ WORKERS ?= 2
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: solve test browser screenshot mutants fuzz kills limits lint format results pages clean
+.PHONY: solve test browser screenshot mutants fuzz cross-check kills limits lint format results pages clean
 .DEFAULT_GOAL := solve
 
 solve: $(VENV)/.installed
@@ -44,6 +45,11 @@ mutants: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),60)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --tables --minutes $(or $(MINUTES),60)
+
+cross-check: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.cross_check --minutes $(or $(MINUTES),60)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.cross_check --minutes $(or $(MINUTES),60) --torch --no-service
 
 kills: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.kills --count $(or $(COUNT),50)
