@@ -31,8 +31,7 @@ class ReadOptions:
     metric : the table holds points: "euclidean" (x, y) or "geo" (latitude, longitude in degrees) distances are
         taken between them.
     skip : rows and columns that are left out, by their names or places: "Total", "row 4", "column 3".
-    transpose : True: rows and columns change places, since machines are rows, or rows are where one goes to. False:
-        they do not.
+    transpose : True: swap rows and columns, because machines or destinations are rows. False: do not.
     sheet, range : the part of a workbook, such as "Times" and "B2:F20".
     hidden : True: hidden rows and columns of a workbook are read. False: they are left out.
     nan_forbidden : NaN marks a forbidden pair, instead of being refused.
@@ -122,7 +121,7 @@ def is_amount(cell: str) -> bool:
     """Tell whether a word may be meant as a number: one with a unit or a sign, or written in an unusual way.
 
     Such as `5 min`, `5%`, `$5`, `EUR 5`, `1:30`, `1/2`, `(5)`, `½`, `1,00,000`, `True`; `3rd` and `10b` cannot be told
-    from them. What numbers an item begins with another letter, or with # or №.
+    from them. Item numbers such as `M1`, `#1` and `№1` begin with a letter, # or №, and are not amounts.
     """
     if cell.casefold() in ("true", "false"):
         return True

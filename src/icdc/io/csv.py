@@ -105,7 +105,7 @@ def _cut(lines: list[str], separator: str, name: str, skip: int, comments: bool)
 
 
 def _refuse_gaps(lines: list[_Line], name: str) -> None:
-    """Refuse a table that goes on after an empty line, unless one stands after every row, or only below the header."""
+    """Refuse a table with an empty line inside it, unless every row, or only the header, is followed by one."""
     headed = bool(lines) and any(map(is_word, lines[0].cells[1:] or lines[0].cells))
     rows = lines[2 if headed else 1 :]
     apart = [line for line in rows if line.apart]

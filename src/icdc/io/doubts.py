@@ -96,7 +96,7 @@ def one_family(words: Sequence[str]) -> bool:
 
 
 def outsiders(names: Sequence[str], least: int) -> list[str]:
-    """Return the names outside the one family that nearly all others, at least so many, belong to."""
+    """Return the names outside the largest family, if at least `least` others belong to it, twice as many as do not."""
     common, count = Counter(map(stem, names)).most_common(1)[0]
     others = [name for name in names if stem(name) != common]
     return others if "*" in common and count >= max(least, 2 * len(others)) else []
@@ -197,7 +197,7 @@ def _refuse_named_columns(grid: Grid, layout: Layout, header: list[str], columns
 
 
 def refuse_columns(grid: Grid, layout: Layout, columns: Names, same_items: bool | None) -> None:
-    """Refuse columns that are none of the matrix by their names, and a list with a pair a line."""
+    """Refuse columns whose names do not belong to the matrix, and lists with one pair per line."""
     if one_family(columns):
         return
     naming = [column for column in columns if says_names(column) and not column.startswith("#")]
@@ -212,7 +212,7 @@ def refuse_columns(grid: Grid, layout: Layout, columns: Names, same_items: bool 
 def refuse_rows(
     grid: Grid, layout: Layout, rows: Names | None, columns: Names | None, problem: Problem | None, turned: bool
 ) -> None:
-    """Refuse rows that are none of the matrix by their names, or that should be columns.
+    """Refuse rows whose names do not belong to the matrix, or a table that seems transposed.
 
     turned : whether an option says how the table lies.
     """
@@ -232,9 +232,9 @@ def refuse_rows(
 
 
 def _refuse_strangers(grid: Grid, layout: Layout, names: Names, what: str, same_items: bool | None) -> None:
-    """Refuse names that say that theirs is no item, or that are none of the family of all others.
+    """Refuse names that say they are no item (`total`), or that are unlike all other names.
 
-    same_items : whether the problem is about one set of items; then it knows itself which names it needs.
+    same_items : whether rows and columns are the same items; the problem then checks its names itself.
     """
     unusual, least = (_SUMS | _ABOUT, 2) if what == "column" else (_SUMS, 3)
     strange = [name for name in names if unusual & set(words_of(name))]
@@ -274,7 +274,7 @@ def refuse_sums(grid: Grid, values: NDArray[np.number], forbidden: NDArray[np.bo
 
 
 def _equal(exact: NDArray[Any], line: NDArray[np.number], others: NDArray[np.number]) -> bool:
-    """Tell whether numbers are others, rounded to the decimals that they are written with, and not by chance."""
+    """Tell whether numbers equal others, up to the decimals they are written with, and not by chance."""
     if exact.dtype.kind != "f":
         return np.array_equal(exact, line)
     texts = [f"{value:.12g}" for value in line.tolist()]
@@ -307,7 +307,7 @@ def _count_items(values: Sequence[int | float]) -> bool:
 def _refuse_rows_for_columns(
     grid: Grid, corner: str, rows: Names | None, columns: Names | None, problem: Problem | None
 ) -> None:
-    """Refuse machines as rows, where the corner or the names say so, by their words or as M1, M2, … and J1, J2, …"""
+    """Refuse a table whose rows are machines, as the corner or names such as M1, M2 and J1, J2 show."""
     for kind in [type(problem)] if problem is not None else BUILT_IN.values():
         if kind.feature_sizes.same_items:
             continue

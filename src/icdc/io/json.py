@@ -239,7 +239,7 @@ def _array_names(own: Problem | None) -> set[str]:
 
 
 def _refuse_unknown(name: str, document: Mapping[str, Any], keys: set[str], only_known: bool) -> None:
-    """Refuse a key that is like one that is not there, as it is then misspelt, or every unknown one."""
+    """Refuse a key that looks like a misspelt known key, or, with `only_known`, any unknown key."""
     for key in document:
         if key in keys:
             continue

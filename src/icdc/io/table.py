@@ -2,7 +2,7 @@
 
 1. Cells (`cells`). What `skip` names is left out, and what is empty around the table; an empty row or column inside it
    is refused, since it may part two tables, or be a machine that no job may use.
-2. Names. What the options say is heard. Words are names: a first row of them is a header, a first column of them holds
+2. Names. Options win. Words are names: a first row of them is a header, a first column of them holds
    labels. Numbers are names below or beside a corner that says so (`job`, `No.`), and around an empty corner if they
    count. Amounts (`5 min`, `$5`, `1:30`) are names under such a corner, and else refused as one or the other.
 3. Numbers. One way of writing for the whole table; marks are forbidden pairs; half a matrix is mirrored.
@@ -360,7 +360,7 @@ def _points(
 
 
 def _skip_hint(grid: Grid, body: Sequence[Sequence[str]], column: int, first: int) -> str:
-    """Say how a column of words under a name, such as remarks, is left out; nothing about others, such as '10 min'."""
+    """Return a hint how to skip a named column of words such as remarks; nothing for amounts such as '10 min'."""
     place = column - len(body[0]) + len(grid.rows[0])
     if not first or place < 0 or len(body) < 2 or any(char.isdigit() for row in body for char in row[column]):
         return ""

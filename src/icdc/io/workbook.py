@@ -429,7 +429,7 @@ def _hidden(data: _Cells, name: str, read: bool | None) -> set[Place]:
 
 
 def _refuse_merged(merged: list[Bounds], cells: Mapping[Place, Any], name: str) -> None:
-    """Refuse cells that are one cell, of which all but the first hold nothing."""
+    """Refuse merged cells: only the first of them holds a value."""
     if not cells:
         return
     last_row, last_column = max(row for row, _ in cells), max(column for _, column in cells)
