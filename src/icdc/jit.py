@@ -103,10 +103,10 @@ def compiled(function: Callable[P, R]) -> Compiled[P, R]:
 
 
 def in_background(name: tuple[Hashable, ...], calls: Callable[[], object]) -> threading.Thread:
-    """Make some calls in a thread, once for each name, so that what they call is compiled, without waiting for it.
+    """Run calls in a thread, once per name, to have what they call compiled.
 
-    Until it is done all other threads run functions as they are written that have not been compiled for such arguments.
-    A name begins with a word for what the calls belong to. Return the thread.
+    Meanwhile other threads run functions that are not yet compiled for their arguments as plain Python. A name begins
+    with a word for what the calls belong to. Return the thread.
     """
 
     def run() -> None:
@@ -126,7 +126,7 @@ def compiling(word: str | None = None) -> bool:
 
 
 def fast_now() -> bool:
-    """Tell whether calls run as machine code now, at most after the compiler: none runs as it is written."""
+    """Tell whether calls from this thread run (or wait for) machine code, never plain Python."""
     return getattr(_here, "compiles", False) or not compiling()
 
 

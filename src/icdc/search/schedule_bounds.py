@@ -99,8 +99,8 @@ def price_below(
 ) -> Prices | None:
     """Return prices of time and places for schedules of durations (jobs, machines) that end by `limit`.
 
-    None where places are not scarce: the fractions of `prices`, the ones to improve, put no more jobs on any machine
-    than it can hold. And where there is no time to find them. If no schedule ends by `limit`, the bound may say so.
+    None where the fractions of `prices` put no more jobs on a machine than it holds, or there is no time. If no
+    schedule ends by `limit`, the bound may say so.
     """
     times = durations.astype(np.float64)
     places = most_jobs(times, limit)
@@ -309,9 +309,9 @@ def collect(durations, rewards, capacity, chosen):  # type: ignore[no-untyped-de
 def knapsack_bound(durations: NDArray[Any], prices: Prices, incumbent: int, budget: Budget) -> float:
     """Return a lower bound on every makespan of whole durations (jobs, machines), at least `prices.bound`.
 
-    First it is tried to show that nothing is below the incumbent; failing that, the largest T that can be refuted is
-    looked for by halving. Without seconds the answer depends on nothing but the arguments. Real durations keep their
-    bound, as do loads so long that a table over them would be too large.
+    First try to prove the incumbent optimal; else bisect for the largest refutable T. Without seconds the answer
+    depends on nothing but the arguments. Real durations keep their bound, as do loads so long that a table over them
+    would be too large.
     """
     low = prices.bound
     if not np.issubdtype(durations.dtype, np.integer) or incumbent * durations.shape[0] > LARGEST_KNAPSACK:

@@ -104,17 +104,18 @@ def restricted_mip(
     ranked: NDArray[np.float64] | None = None,
     settled: NDArray[np.bool_] | None = None,
 ) -> Restricted:
-    """Look for a schedule better than `incumbent` (jobs,) on the `width` machines at which each job gives away least.
+    """Look for a schedule better than `incumbent` (jobs,) on the `width` machines per job with the smallest `ranked`.
 
-    Or on those for which `ranked` (jobs, machines) is least. Jobs that are `settled` (jobs,) stay on the machine that
-    has most of them in the linear program; any better schedule will do then, which takes less time than the best.
+    ranked : (jobs, machines), by default the reduced costs.
+    settled : (jobs,), which jobs stay on the machine that has most of them in the linear program; any better schedule
+        will do then, which takes less time than the best.
 
     A pair (j, m) is in no schedule better than the incumbent's makespan C if p_jm ≥ C, or if the bound raised by what
     the pair gives away, level + reduced_jm, is above C − 1 (whole durations; weak duality with that pair fixed). Such
-    pairs are never used, nor are more pairs of a machine than it can hold jobs by then. `optimal` is said if the
-    durations are whole, all pairs left out are of that kind, and the solver (HiGHS, in floating point) has searched all
-    the rest: either it ends with a best schedule, or it says that there is none below C. With real durations it is
-    never said. It ends when the time is over, or after `nodes` of the solver's tree.
+    pairs are never used, nor are more pairs of a machine than it can hold jobs by then. `optimal` is set only for whole
+    durations, when all omitted pairs are excluded this way and HiGHS (in floating point) finished: with a best
+    schedule, or because there is none below C. The search ends when the time is over, or after `nodes` of the solver's
+    tree.
     """
     whole = bool(np.issubdtype(durations.dtype, np.integer))
     value = makespan(durations, incumbent)

@@ -1,7 +1,7 @@
 """Inner loops of the search for schedules: greedy, descent, and tabu search.
 
 A descent takes a change only if every machine it touches ends below the makespan: the makespan falls, or the number of
-machines that reach it does. So plateaus are left, and no schedule is seen twice.
+machines that reach it does. This leaves plateaus and never cycles.
 
 Tabu search brings every machine's load down to a target just below the best makespan so far. The target turns a minimum
 of a maximum into a sum, the work above the target over all machines, which tells good steps from bad ones where

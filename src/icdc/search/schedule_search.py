@@ -93,10 +93,13 @@ def follow(durations: Durations, prices: Prices, budget: Budget) -> Start:
 def improve(durations: Durations, choice: Choice, prices: Prices, budget: Budget) -> Choice:
     """Return choices (..., jobs) no worse than before, at a local optimum, or after the time or CHANGES for each job.
 
-    At a local optimum no machine with the largest load can be relieved, every machine touched ending below the
-    makespan, (1) by moving one of its jobs, (2) by exchanging it for a job of another machine, or (3) by moving it to a
-    machine from which a job goes on to a third, from which a job may come back; in (3) the first two jobs go to the
-    NEAR machines at which they give away least. Where time counts and nothing is compiled, there is no (3).
+    At a local optimum no machine with the largest load can be relieved such that all machines touched end below the
+    makespan, by
+
+    1. moving one of its jobs;
+    2. exchanging it for a job of another machine;
+    3. moving it to a machine from which a job goes on to a third, from which a job may come back. The first two jobs
+       try only the NEAR machines of least reduced cost. With a time limit and nothing compiled this is left out.
     """
     jobs, machines = durations.shape
     if choice.shape[-1:] != (jobs,) or (choice.size and not 0 <= choice.min() <= choice.max() < machines):

@@ -176,9 +176,9 @@ def _excess(
 def priced(costs: Numbers, entering: NDArray[np.float64], groups: Groups, toll: NDArray[np.float64]) -> Prices:
     """Return the bound that prices of entering cities (n,) and tolls (groups,) for leaving groups prove.
 
-    Every tour pays all prices, each toll (at least 0) at least once, and for each city at least the least that is
-    beyond them in its row, which is its price of leaving. For integers the prices are rounded to fractions with one
-    denominator, so that everything is exact.
+    Every tour pays all prices, and each toll (at least 0) at least once. For each city it also pays at least the least
+    of its row beyond the entering prices and tolls, which is its leaving price. For integers the prices are rounded to
+    fractions with one denominator, so that everything is exact.
     """
     size, whole = len(costs), np.issubdtype(costs.dtype, np.integer)
     highest = float(np.abs(entering).max()) + float(toll.sum())

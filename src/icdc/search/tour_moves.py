@@ -188,11 +188,13 @@ def descend(  # noqa: C901
 ) -> tuple[Any, int]:
     """Exchange segments until no city of the queue has an exchange that gains more than `tolerance`.
 
-    An exchange starts with a city of the queue: a better step for it, to one of `near`, then a better step for the city
-    that was left without one, again to one of `near`, then the way back. Sums of gains stay positive on the way,
-    which loses nothing: of the three cities of an exchange that gains, one can start like that. An exchange that
-    does not gain may be followed by up to `depth` − 1 more that begin where it would have closed (Lin and
-    Kernighan's idea, for exchanges that do not reverse); if none gains, all are undone.
+    - Start: a city of the queue gets a better step to one of `near`, then the city that this leaves without a step gets
+      a better one, again to one of `near`, then the way back. Sums of gains stay positive on the way, which loses
+      nothing: of the three cities of an exchange that gains, one can start like that.
+    - Continuation: an exchange that does not gain may be followed by another that begins where it would have closed
+      (Lin and Kernighan's idea, for exchanges that do not reverse).
+    - Depth: at most `depth` exchanges in a row.
+    - Undo: if none of them gains, all are undone.
 
     Return the gain and the rows of the journal then used. It stops early when the journal is nearly full.
     """

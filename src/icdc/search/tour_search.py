@@ -172,8 +172,7 @@ def iterate(
 class IteratedSearch:
     """An iterated local search that can be stopped and continued, on one thread.
 
-    It stays near the best tour until nothing shorter has come for a while; then it is perturbed, and what it finds from
-    there is measured against where that began, until again nothing comes.
+    It stays near the best tour until progress stalls, then perturbs it and measures progress from the perturbed tour.
 
     target : the length at which it is done.
     best : (n,) the cities of the best tour so far, in visiting order.
