@@ -76,9 +76,9 @@ def loops_run_on(device: torch.device) -> bool:
 
 
 def loops_are_ready_on(device: torch.device) -> bool:
-    """Return whether they do so now, for operations that torch can do meanwhile with the same outcome.
+    """Tell whether the loops are already compiled there, where torch could give the same result meanwhile.
 
-    While the compiler is at work in the background, loops that it has not compiled yet run as they are written, which
+    While the compiler is at work in the background, loops that it has not compiled yet run as plain Python, which
     takes far longer than torch operations.
     """
     return loops_run_on(device) and fast_now()

@@ -84,7 +84,7 @@ def schedule_prices(times: Tensor, allowed: Tensor | None = None, rounds: int = 
 
 
 def tour_prices(distances: Tensor, allowed: Tensor | None = None, rounds: int = 100) -> TourPrices:
-    """Price leaving and entering cities so that cities which choose by what prices leave of a step agree, softly.
+    """Compute prices of leaving and entering by softened Sinkhorn iterations; their sum is a lower bound.
 
     Every city has one successor and one predecessor, so a tour pays all prices, and what its steps cost beyond them;
     if no step costs less than its prices, their sum is a lower bound, at best the cheapest assignment. Leaving and

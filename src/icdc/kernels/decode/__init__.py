@@ -6,12 +6,13 @@ noise are compared, so that choices are samples instead of the best ones; Triton
 no score ever reaches device memory. Their solutions are those of the torch operations, except where the rounding of a
 logarithm decides between two columns.
 
-Rows that choose by loads decide longest first: by the time they take at least, of equals by the mean. A decision's
-score is the row's log-odds less the load that the column would have with it, in units of what a row takes at least, on
-average over this one and those still to come. So one more row on a column weighs as much as a difference of one in
-log-odds: rows that are as good in many places spread over them, one that takes long somewhere is kept from there, and
-the shorter those left are, the more loads count. A score depends on nothing but earlier decisions, and the softmax of a
-row's scores is an exact distribution.
+Rows that choose by loads decide longest first (by least time, ties by mean time):
+
+    score = log-odds − load of the column after the choice,
+
+the load in units of the mean least time of this and the remaining rows. So one more row on a column weighs about as
+much as one in log-odds, and loads count the more, the shorter the remaining rows are. A score depends only on earlier
+decisions, and the softmax of a row's scores is an exact distribution.
 """
 
 from typing import Any, NamedTuple
@@ -64,7 +65,7 @@ def pick_by_loads(
     log_odds : (N, rows, columns), for the same number of matrices of every instance, instance by instance.
     times : (batch, rows, columns), what a row adds to the load of a column.
     noise, decodes : as for the other ways of choosing.
-    mask : (N, rows, columns) bool, True where permitted, or one for as many matrices in a row as there are to each.
+    mask : (N, rows, columns) bool, True where permitted, or one mask per instance, shared by its consecutive matrices.
 
     Returns
     -------
@@ -199,20 +200,20 @@ def spread_scores(scores: Tensor, index: Tensor, excess: Tensor) -> Tensor:
 
 
 def least_score(scores: Tensor) -> Tensor:
-    """Return what is below all scores (N, rows, k) of a solution, (N,)."""
+    """Return a number below all scores (N, rows, k) of each solution, (N,)."""
     return scores.amin((1, 2)) - 1
 
 
 def barred(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return scores (N, rows, columns) of which those outside the mask (batch, rows, columns) come last.
+    """Return scores (N, rows, columns) in which pairs outside the mask (batch, rows, columns) rank last.
 
-    A mask stands for as many matrices in a row as there are to each.
+    One mask may serve several consecutive matrices.
     """
     return torch.where(spread_over(mask, len(scores)), scores, scores - BARRED)
 
 
 def spread_over(mask: Tensor, count: int) -> Tensor:
-    """Return masks (count, rows, columns), each of those (batch, rows, columns) as often in a row as it takes."""
+    """Return masks (count, rows, columns): each of the given ones (batch, rows, columns) repeated equally often."""
     return mask if len(mask) == count else mask.repeat_interleave(count // len(mask), 0)
 
 
@@ -236,7 +237,7 @@ def column_totals(matrix: Tensor, choice: Tensor) -> Tensor:
 
 
 def noisy_scores(log_odds: Tensor, noise: GumbelNoise | None, decodes: int) -> Tensor:
-    """Return what is compared: log-odds of every solution, and its noise; in float32 at least."""
+    """Return log-odds plus noise, the scores that decoding compares; at least float32."""
     scores = log_odds if log_odds.dtype == torch.float64 else log_odds.float()
     if decodes != 1:
         scores = scores.repeat_interleave(decodes, 0)

@@ -5,17 +5,17 @@ rows that chose it, a fullest machine one that reaches the makespan. Whatever is
 touches ends below the makespan:
 
 1. A row leaves a fullest machine for another one (a move), or for that of a row that takes its place (an exchange). So
-   the makespan falls, or fewer machines reach it. The first fullest machine that can be relieved is.
+   the makespan falls, or fewer machines reach it. Of several fullest machines, the first that can be relieved is
+   relieved.
 2. Where none can, a row may also take the place of one that passes on to a third machine.
 3. Where that is not possible either, rows elsewhere move or are exchanged if that lowers their excess: room is gathered
    with which a fullest machine may be relieved after all.
 
 Of all changes of a kind the one of least excess is made. Columns have prices, as in a linear program of the schedule;
 the excess of a row is its time at the price of its column beyond the cheapest it could have (`schedule_excess`). The
-sum over all rows is by how much a perfectly balanced schedule would exceed the bound that the prices prove: a
-schedule that is relieved without looking at prices is soon so full everywhere that nothing fits any more. So plateaus
-are left, and no schedule is seen twice. Of equals a move goes before an exchange, then the first: all implementations
-give the same schedules.
+sum over all rows is by how much a perfectly balanced schedule would exceed the bound that the prices prove. A search
+that ignores prices soon fills all machines so that nothing fits; this one leaves plateaus and repeats no schedule. Of
+equals a move goes before an exchange, then the first: all implementations give the same schedules.
 
 Tours: two neighbouring segments change places, or, which is the same, a segment goes elsewhere. Three steps a→a',
 b→b', c→c', met in this order, become a→b', c→a', b→c'; no segment is met backwards, so that nothing is assumed about

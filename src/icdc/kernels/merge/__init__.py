@@ -63,8 +63,8 @@ def merge_schedules(times: Tensor, choice: Tensor, others: Tensor) -> Tensor:
 def merge_tours(distances: Tensor, successor: Tensor, others: Tensor) -> Tensor:
     """Let tours take over parts of others, one other after the other.
 
-    Of the `MOST_PARTS` parts that gain most, or else lose least, each alone and any two together are tried as long as
-    that gains something, what gains most first, `MOST_TRIALS` times at most; what leaves one tour behind is taken over.
+    Of the `MOST_PARTS` most gainful parts, single parts and pairs are tried by falling gain, at most `MOST_TRIALS`,
+    while they gain; those that leave one tour are applied.
 
     Parameters
     ----------
