@@ -11,6 +11,7 @@ from packaging.version import Version
 
 import icdc
 from icdc.io import read_instances
+from icdc.problems import SHIPPED
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -68,3 +69,4 @@ def test_every_public_name_leads_somewhere() -> None:
     assert set(icdc.__all__) == {*icdc._MODULES, "__version__"}
     for name in icdc.__all__:
         assert getattr(icdc, name) is not None
+    assert {problem.__name__ for problem in SHIPPED.values()} <= set(icdc.__all__)

@@ -25,6 +25,7 @@ _MODULES = {
     "DiffusionSolver": "solving.network",
     "FeatureSizes": "problems",
     "Features": "problems.features",
+    "FlowShop": "problems",
     "HamiltonianCycle": "problems.rules",
     "InputError": "errors",
     "Instance": "problems",
@@ -35,6 +36,7 @@ _MODULES = {
     "Problem": "problems",
     "ReadOptions": "io",
     "Rule": "problems.rules",
+    "Setups": "problems",
     "Solver": "solving.solver",
     "Starts": "problems.decoding",
     "TourProblem": "problems",
@@ -79,10 +81,12 @@ if TYPE_CHECKING:
     from .models.diffusion import load as load
     from .problems import Atsp as Atsp
     from .problems import FeatureSizes as FeatureSizes
+    from .problems import FlowShop as FlowShop
     from .problems import Instance as Instance
     from .problems import Navigation as Navigation
     from .problems import Pmsp as Pmsp
     from .problems import Problem as Problem
+    from .problems import Setups as Setups
     from .problems import TourProblem as TourProblem
     from .problems import get_problem as get_problem
     from .problems.arrays import checked_matrix as checked_matrix
