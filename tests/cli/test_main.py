@@ -94,9 +94,11 @@ def test_info(icdc: Any) -> None:
     assert about["icdc"] == __version__
     assert about["solvers"]["icdc"]["available"]
     assert about["solvers"]["lkh"]["extra"] == "lkh"
+    assert about["problems"] == ["atsp", "pmsp", "navigation", "flow-shop", "setups"]
     text = icdc("info").out
     assert f"icdc {__version__}, Python" in text
     assert "CP-SAT" in text
+    assert "problems: atsp, pmsp, navigation, flow-shop, setups" in text
 
 
 def test_info_says_how_to_add_what_is_missing(icdc: Any, monkeypatch: pytest.MonkeyPatch) -> None:

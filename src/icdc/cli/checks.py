@@ -17,6 +17,7 @@ from ..errors import InputError, UsageError, visible
 from ..io import read_instances, read_solution
 from ..models import catalogue
 from ..options import Group
+from ..problems import SHIPPED
 from ..problems.conditions import violation, with_conditions
 from ..problems.forbidden import forbidden_pair
 from ..solvers import SOLVERS
@@ -103,7 +104,7 @@ def check_problem(
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Show versions, the device that would be used, solvers that are installed or missing, models and presets."""
+    """Show versions, the device that would be used, solvers installed or missing, problems, models and presets."""
     about = gather()
     if as_json:
         print(json.dumps(about))
@@ -116,6 +117,7 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON ob
     for name, solver in about["solvers"].items():
         missing = f"  (missing: pip install 'icdc[{solver['extra']}]')" if not solver["available"] else ""
         print(f"  {name:<{width}}  {solver['summary']}{missing}")
+    print("problems: " + ", ".join(about["problems"]))
     print("models: " + (", ".join(about["models"]) or "none"))
     print("presets of icdc train:")
     width = max(map(len, about["presets"]))
@@ -145,6 +147,7 @@ def gather() -> dict[str, Any]:
             }
             for name, entry in SOLVERS.items()
         },
+        "problems": list(SHIPPED),
         "models": catalogue.available(),
         "presets": presets(),
     }
