@@ -12,7 +12,7 @@ import json
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -119,7 +119,8 @@ class Client:
         if "conditions" in record:
             instance = replace(instance, conditions=Conditions.from_dict(record["conditions"]))
         choice = np.asarray(instance.choice(record["solution"]))
-        names = ("objective", "bound", "samples", "seconds", "seed", "solver", "model", "interrupted", "found_by")
+        # every other field must be sent; `cause` is None where there is an answer
+        names = {field.name for field in fields(Answer)} - {"instance", "choice", "cause"}
         return Answer(instance, choice, **{name: record[name] for name in names})
 
     def _connection(self) -> http.client.HTTPConnection:

@@ -177,7 +177,7 @@ class Jobs:
     def finish(self, job: JobRecord, answer: dict[str, Any] | None, refusal: Refusal | None) -> None:
         """End a job; its end becomes public once it is stored.
 
-        One that a stop left without an answer is left to the next server, where there is a store.
+        A job that a stop left unanswered is kept for the next server, if there is a store.
         """
         stored = self.store is not None and job.kept
         if self.stopping and answer is None and not job.cancelled:

@@ -143,7 +143,7 @@ class JobRecord(Events):
         self.add("end", self.outcome())
 
     def forget_details(self) -> None:
-        """Keep of a job that has ended what a curve needs: costs and bounds, but no steps and no solutions."""
+        """Drop steps and solutions of an ended job; keep its costs and bounds for the curve."""
         self.events = [
             (number, name, {key: value for key, value in data.items() if key != "solution"})
             for number, name, data in self.events
@@ -171,10 +171,17 @@ class JobRecord(Events):
             return None
         task, best = self.task.unpack(), self.best
         answer = Answer(
-            task.instance, np.asarray(task.instance.choice(best["solution"])), best["cost"], self.bound,
-            task.samples or 1, best["seconds"], task.seed, task.solver, None, interrupted=True,
+            instance=task.instance,
+            choice=np.asarray(task.instance.choice(best["solution"])),
+            objective=best["cost"],
+            bound=self.bound,
+            samples=task.samples or 1,
+            seconds=best["seconds"],
+            seed=task.seed,
+            solver=task.solver,
+            interrupted=True,
             found_by=best["found_by"],
-        )  # fmt: skip
+        )
         return record_of(answer)
 
 

@@ -174,7 +174,7 @@ class Progress(Observer):
 
 
 def record_of(answer: Answer) -> dict[str, Any]:
-    """Return an answer as it is sent: what `--json` prints, and whether it is proven or was interrupted."""
+    """Return an answer as it is sent: what `--json` prints, with `optimal`, `interrupted` and `in_words`."""
     words = verdict_text(answer)
     about = {"optimal": answer.optimal, "interrupted": answer.interrupted, "in_words": words}
     return {**answer.as_dict(), **about}
@@ -241,8 +241,7 @@ class Process:
     def interrupt(self, _: int = 0, frame: FrameType | None = None) -> None:
         """Take Ctrl-C only where the server sent it; the terminal's own is for the server.
 
-        Half a message would spoil the pipe, and a library that is half imported or half compiled this process; both
-        are left alone, since the interruption comes again.
+        Ignored while sending or importing, which must not be cut; the signal is repeated.
         """
         if self.sending or self.number is None or self.number not in self.stopped or is_importing(frame):
             return
