@@ -136,7 +136,7 @@ def test_no_solution_is_said_with_its_reason(name: str) -> None:
             assert not answer.feasible
             assert answer.objective is None
             assert answer.reason is not None
-            assert (reason or "every tour takes a forbidden step") in answer.reason
+            assert (reason or "all tours use a forbidden pair") in answer.reason
             assert "infeasible" in str(answer)
             assert answer.reason in str(answer)
 
@@ -147,8 +147,8 @@ def test_no_solution_ends_the_command_with_4(tmp_path: Any, capsys: pytest.Captu
     path.write_text("\n".join(",".join("-" if cell == X else str(cell) for cell in row) for row in rows))
     for solver in ("icdc", "nn", "branch"):
         assert run(["solve", str(path), "--problem", "atsp", "--solver", solver]) == 4
-        assert "every tour takes a forbidden step" in capsys.readouterr().out
-    with pytest.raises(InfeasibleError, match="every tour takes a forbidden step"):
+        assert "all tours use a forbidden pair" in capsys.readouterr().out
+    with pytest.raises(InfeasibleError, match="all tours use a forbidden pair"):
         solve(np.where(np.array(rows) == X, np.inf, rows), problem="atsp", solver="fi")
 
 

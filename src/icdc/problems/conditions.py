@@ -117,8 +117,8 @@ class _Reader:
         problem, instance = self.problem, self.instance
         if problem.structure is None or not structure_of(problem.structure).conditions:
             raise UsageError(
-                f"{self.word(self.names[0])} cannot be asked of '{problem.name}': its solutions are neither tours nor "
-                "schedules that a matrix tells all about"
+                f"{self.word(self.names[0])} cannot be asked of '{problem.name}': it is only for tours and schedules "
+                "given by one matrix"
             )
         tour = problem.structure == "tour"
         for name in ("open", "first", "last"):
@@ -222,7 +222,7 @@ class _Reader:
         return tuple(_number(value, f"{said}: {instance.column_text(place)}") for place, value in enumerate(busy))
 
     def _check_steps(self, fixed: Mapping[int, int], first: int | None, last: int | None) -> None:
-        """Refuse fixed steps that no tour, path or sequence has all of."""
+        """Refuse fixed steps that no single tour, path or sequence can contain."""
         instance, said = self.instance, self.word("fixed")
         before: dict[int, int] = {}
         for row, column in fixed.items():
@@ -324,8 +324,8 @@ def cost(instance: Instance, choice: NDArray[np.int64]) -> Number:
 def objective(instance: Instance, choice: NDArray[np.int64]) -> Number:
     """Return what solvers minimise: the cost, with what changes weigh.
 
-    On a tour, their number times their weight more. On a schedule a job that moved takes that much longer on its new
-    machine, and the objective is the makespan then.
+    On tours: weight × number of new steps is added. On schedules: each moved job takes `weight` longer; the result is
+    the makespan.
     """
     return _total(instance, choice, _of(instance).stay or 0)
 

@@ -53,8 +53,8 @@ def decode(
     temperature : samples as if the log-odds were divided by it; without noise it changes nothing.
     noise : where random numbers come from, one key for each choice; None decodes greedily.
     first : (N · decodes,), the row that decides first in the rule's own order; row 0 unless given.
-    mask : the pairs the instances permit, (N, rows, columns) bool, or one for as many matrices in a row as there are to
-        each. Others are chosen only where a rule is left without a permitted one.
+    mask : the pairs the instances permit, (N, rows, columns) bool, or one mask per instance, shared by its consecutive
+        matrices. Others are chosen only where a rule is left without a permitted one.
     decodes : choices from each matrix.
     times : (batch, rows, columns), what a row adds to the load of a column; for the order "loads". Matrices of log-odds
         are then those of `batch` instances, as many of each.

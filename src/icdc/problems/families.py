@@ -93,7 +93,7 @@ def mix_on_device(
     Parameters
     ----------
     shares : Tensor (families,), positive, with the sum one.
-    most : the most that each of them will ever be.
+    most : upper limits of the shares over the whole run.
     """
     count, device = len(noise.keys), noise.keys.device
     place = torch.arange(count, device=device)

@@ -56,10 +56,7 @@ class Candidates:
         return matrix.gather(2, self._index(len(matrix)))
 
     def mark(self, choice: Tensor) -> Tensor:
-        """Return ones at the candidates that are chosen (N, rows), else zeros; float32 (N, rows, k).
-
-        A row whose choice is no candidate has no one.
-        """
+        """Return one-hot rows over candidates, float32 (N, rows, k); all zeros where the choice is no candidate."""
         return (choice[..., None] == self._index(len(choice))).float()
 
     def spread(self, values: Tensor) -> Tensor:
@@ -150,9 +147,9 @@ def best_candidates(excess: Tensor, count: int) -> Candidates:
 
 
 def _with_all_columns(index: Tensor, columns: int) -> Tensor:
-    """Return candidates (batch, rows, k), best first, where columns without a row have taken places that can be spared.
+    """Give every column without a row a dispensable place among candidates (batch, rows, k), best first.
 
-    A place can be spared where its column is another row's candidate in a better place, or a row's before it.
+    A place is dispensable if its column is ranked better, or as well by an earlier row, elsewhere.
     """
     batch, rows, count = index.shape
     # places from the best to the worst: first those that rows like best, row by row

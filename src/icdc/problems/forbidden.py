@@ -4,6 +4,9 @@ Solvers that know a problem by its `structure` take every pair for permitted. Th
 of a forbidden one, larger than any permitted solution as a whole. So the best solutions stay the best, a solution uses
 no forbidden pair exactly if it costs less than one, and lower bounds stay true. The number itself is never shown: a
 solution that uses it is infeasible, whatever it costs.
+
+Nothing carries the mask itself to the network: `tensors.permitted_pairs` recognises the stand-in by its size. A number
+that is not larger than all permitted solutions is an ordinary cost there.
 """
 
 from decimal import ROUND_CEILING, Context
@@ -155,7 +158,7 @@ def why_infeasible(instance: Instance) -> str:
     forbidden = instance.forbidden
     structure = instance.problem.structure
     if forbidden is not None and structure is not None and structure_of(structure).impossible(~forbidden):
-        return "every tour takes a forbidden step"
+        return f"all {structure_of(structure).words} use a forbidden pair"
     return "every solution that was found uses a forbidden pair"
 
 
@@ -205,8 +208,8 @@ def _no_way(instance: Instance, permitted: NDArray[np.bool_]) -> str | None:
 def huge_numbers(matrix: NDArray[Any], *, ignore_diagonal: bool) -> NDArray[np.bool_] | None:
     """Return which entries hold a number that can only mean "forbidden", if some do.
 
-    It is the largest of all, written as such numbers are (9999…, a power of ten, the largest integer of 32 bits, or
-    what stands on the whole diagonal), and larger than any solution that does without it.
+    It is the largest entry, written like a sentinel (9999…, a power of ten, 2³¹ − 1, or the value of the whole
+    diagonal), and larger than any solution without it.
     """
     others = matrix.copy()
     if ignore_diagonal:
@@ -249,10 +252,10 @@ def permitted_in(matrices: NDArray[Any], tour: bool = False) -> NDArray[np.bool_
 def without_forbidden(
     structure: str, costs: NDArray[Any], choice: NDArray[np.int64], seconds: float | None = None
 ) -> NDArray[np.int64]:
-    """Return choices (count, rows) of which those that use forbidden pairs are changed, until they use none.
+    """Return choices (count, rows) of which those that use forbidden pairs are repaired.
 
-    What no way was found for stays as it is, and so does what would become dearer: where every solution needs such a
-    pair, the cheapest one need not be among those with the fewest.
+    Choices for which no repair is found, or whose repair costs more, stay as they are: where every solution needs such
+    a pair, the cheapest one need not be among those with the fewest.
 
     costs : (count, rows, columns), with stand-ins for what is forbidden.
     choice : (count, rows), solutions of the structure.

@@ -145,7 +145,7 @@ def _cost(problem: Problem, instances: Instances, choice: Tensor) -> Tensor:
 
 
 def judged(problem: Problem, instances: Instances, choice: Tensor) -> Tensor:
-    """Return the cost (batch, samples) of choices (batch, samples, rows), the worst there is where infeasible."""
+    """Return costs (batch, samples) of choices (batch, samples, rows); infeasible ones get the largest value."""
     cost = problem.cost(instances, choice)
     return cost.masked_fill(~problem.feasible(instances, choice), _worst(cost))
 

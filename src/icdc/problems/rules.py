@@ -115,10 +115,10 @@ class Rule(ABC):
     def decode_candidates(
         self, scores: Tensor, candidates: Candidates, first: Tensor, mask: Tensor | None, by_confidence: bool = False
     ) -> Tensor:
-        """Decide by scores (N, rows, k) of candidates while there are any to decide for, then by least excess.
+        """Decide by scores (N, rows, k) of candidates while any is allowed, then by least excess.
 
-        In either order; for `first` (N,) and `mask` (N, rows, columns), choice (N, rows). Candidates that are not
-        permitted come after permitted columns that are none.
+        Return choices (N, rows), for `first` (N,) and `mask` (N, rows, columns). Forbidden candidates come after
+        permitted columns that are no candidates.
         """
         return self.decode(candidates.scores(scores), first, mask, None, by_confidence)
 
@@ -212,8 +212,8 @@ class HamiltonianCycle(Rule):
     """The columns chosen by the rows form one cycle through all items (successors on a tour).
 
     The state keeps the paths built so far by their ends. In the rule's own order the tour is followed from
-    `first`. No greedy rule can honour every mask: a city with no permitted successor left may go anywhere, after all
-    that can be decided as the mask says, and the problem's own feasibility check, or its cost, has the last word.
+    `first`. No greedy rule can honour every mask. With no permitted successor left, a city may go anywhere, after all
+    other decisions; the problem's own feasibility check, or its cost, decides in the end.
     """
 
     def start(self, shape: tuple[int, int, int], first: Tensor, mask: Tensor | None) -> State:
@@ -283,7 +283,7 @@ class HamiltonianCycle(Rule):
             candidates = candidates.repeat(len(mask) // len(candidates.index))
         index, excess = candidates.index, candidates.all_excess()
         if mask is not None:
-            # a forbidden candidate becomes a step from a city to itself, which no tour takes; it is left for the last
+            # a forbidden candidate is turned into a self-loop, which no tour uses; forbidden steps come last by excess
             permitted = kernels.spread_over(mask, len(index))
             city = torch.arange(index.shape[1], device=index.device)[:, None]
             index = torch.where(permitted.gather(2, index), index, city)

@@ -159,12 +159,12 @@ def log_sinkhorn(cost: Tensor, rounds: int = 12) -> Tensor:
 
 
 def sequence_features(problem: Problem, instances: Instances) -> Features:
-    """Return those of the tour."""
+    """Return the features of the equivalent tour."""
     return distance_features(steps_of(problem, instances))
 
 
 def flow_shop_travel(problem: Problem, instances: Instances) -> Tensor:
-    """Return `cost_matrix` of tensors, on their device."""
+    """Compute `cost_matrix` with tensors, on their device."""
     durations = instances["durations"]
     ended = durations.cumsum(2)
     before = ended - durations
@@ -175,7 +175,7 @@ def flow_shop_travel(problem: Problem, instances: Instances) -> Tensor:
 
 
 def setups_travel(problem: Problem, instances: Instances) -> Tensor:
-    """Return `cost_matrix` of tensors, on their device."""
+    """Compute `cost_matrix` with tensors, on their device."""
     setups, durations, initial = (instances[name] for name in problem.arrays)
     return with_idle(setups + durations[:, None], initial + durations, torch.zeros_like(durations))
 
