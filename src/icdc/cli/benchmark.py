@@ -162,8 +162,8 @@ def evaluate(
 ) -> None:
     """Run solvers on datasets and compare them: cost, gaps, share solved to optimality, feasibility and time.
 
-    A solver that takes no samples, such as an exact one, or that cannot answer a problem at all, is run
-    with samples 1 only, or left out for it, and said so. Without --solver, the model alone, the search alone and both
+    Solvers that take no samples run once with 1; solvers that cannot answer a problem are left out, with a note.
+    Without --solver, the model alone, the search alone and both
     are compared at equal time: one instance after the other, 1 second each unless --time-limit says otherwise.
     """
     if markdown + json + csv > 1:

@@ -229,7 +229,7 @@ class AllChecks(InstanceChecks):
         return forbidden
 
     def _follows(self, arrays: Arrays, forbidden: NDArray[np.bool_]) -> None:
-        """Refuse what takes the numbers that stand in for forbidden pairs for numbers."""
+        """Check that stand-ins for forbidden pairs are recognised as such."""
         problem, instances, allowed = self.problem, to_tensors(arrays), torch.from_numpy(~forbidden)
         permitted, some = problem.permitted(instances), torch.from_numpy(forbidden.any((1, 2)))
         if not bool(some.any()):

@@ -180,9 +180,9 @@ def changes_advised(card: Mapping[str, Any], size: Size) -> int | None:
 def unfamiliar(
     problem: Problem, arrays: Arrays, card: Mapping[str, Any], with_search: bool = False
 ) -> list[str | None]:
-    """Say of every instance of a batch why a model should not be used alone; None where it may be.
+    """Say for each instance of a batch why the model should not be used alone; None where it may be.
 
-    Where the card has measurements, they decide; else what is unlike the instances that were learned.
+    Measurements decide if the card has them, else its sizes and ranges.
     with_search : the model is not alone: local search works inside its chain.
     """
     if card.get("home"):
@@ -193,7 +193,7 @@ def unfamiliar(
 def outside(
     problem: Problem, arrays: Arrays, sizes: Sequence[Sequence[int]], learned: Ranges | None = None
 ) -> list[str | None]:
-    """Say of every instance in what it is unlike those that a model was trained on; None where in nothing.
+    """Say how each instance differs from those the model was trained on; None where it does not.
 
     Parameters
     ----------

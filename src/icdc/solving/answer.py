@@ -36,8 +36,8 @@ class Answer:
     objective : what was minimised, an int where all numbers are integers; None if the solution is infeasible. It is the
         cost and, where changes weigh something, what they weigh; bound and gap are about it.
     bound : a proven lower bound on the optimum, rounded up where costs are integers; None if none is known.
-    samples : tries that were made: fewer than were asked for where a limit or Ctrl-C came before. Of the default
-        solver, the most that the network made at a time; 0 where it had no turn within the limit.
+    samples : tries made; fewer than asked after a limit or Ctrl-C. Default solver: the most in one turn of the
+        network, 0 without a turn.
     seconds : time spent on the batch it was solved in, shared equally.
     solver, model : what made it; the model is None for solvers that have none.
     interrupted : whether the search was stopped before it was done.

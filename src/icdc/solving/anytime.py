@@ -225,8 +225,8 @@ class AnytimeSearch:
     def _each(self, part: str, places: Sequence[int], share: float) -> None:
         """Let the searches of some instances do a part, each within a share of the time that is left for it.
 
-        Most tiny instances need less than their share and are done then, so that others may have more than theirs. What
-        there is no time for gets the answer that its rule gives at once.
+        Tiny instances rarely use up their share, so each may take more than it. Instances without time left get the
+        answer that their rule gives at once.
         """
         ahead = AHEAD if self.tiny else 1.0
         for done, place in enumerate(places):

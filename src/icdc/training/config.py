@@ -191,10 +191,10 @@ class TrainingConfig(Settings):
     families : families of instances that share every round equally, one that is named twice with two shares; none means
         the problem's own draw.
     init : a model, shipped or a file, whose weights training begins with.
-    init_where_it_fits : layers that have another shape there, as those that read other features have, begin anew.
+    init_where_it_fits : start layers whose shapes differ from scratch.
     most_cells : most entries of the matrices of a batch, in making targets and in cloning: larger instances come in
         smaller batches, so that rounds of all sizes take about as long; 0 for no such limit.
-    most_memory : GiB that a step takes at most, about, as far as smaller batches help; 0 for no such limit.
+    most_memory : target for GiB per step, met by smaller batches where possible; 0 for none.
 
     Either `time_limit` (seconds; the schedules follow the clock) or `rounds` (the schedules follow the count,
     and a run with the same seed repeats itself on the same machine) ends it; `rounds` = 0 means no such limit.

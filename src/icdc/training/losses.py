@@ -56,7 +56,7 @@ def constraint_loss(
     """L_cst, equation 14: C of a Gumbel-softmax sample of X_0, (N,).
 
     Over two classes the softmax of logits plus Gumbel noise is a sigmoid of the log-odds plus their difference. With
-    candidates, which log-odds (N, rows, k) are then of, nothing else is chosen.
+    candidates, log-odds are (N, rows, k) and all other entries are zero.
     """
     shape = log_odds.shape[1:]
     soft = torch.sigmoid((log_odds + noise.gumbel(*shape) - noise.gumbel(*shape)) / temperature)

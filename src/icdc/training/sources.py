@@ -116,7 +116,7 @@ class Generated(Source):
 
 
 def counted(names: Sequence[Any]) -> tuple[list[Any], NDArray[np.float64]]:
-    """Return the different ones of some names in their order, and the share of all names that each of them has."""
+    """Return the distinct names in order, with the share of each."""
     different = list(dict.fromkeys(names))
     return different, np.array([names.count(name) for name in different], dtype=np.float64) / max(1, len(names))
 
