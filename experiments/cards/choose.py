@@ -1,6 +1,6 @@
 """Choose how a model solves instances of all families, size by size, and write it into its card.
 
-    python -m experiments.cards.choose atsp pmsp --sizes 100,200,100x20 --samples 8 --count 2 [--minutes 20]
+    python -m experiments.cards.choose atsp pmsp --sizes 100,200,100x20 --samples 8 --count 2 [--device cuda]
 
 Every way of `WAYS` solves the same instances, as many of every family, of a seed that no test set has: the model alone,
 the model alone with its decodes merged, and with search inside its chain. A way is judged by how far its costs are
@@ -12,8 +12,9 @@ import argparse
 import json
 import math
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,6 @@ from icdc.io.datasets import Dataset
 from icdc.models.catalogue import card_of, models_folder, path_of, write_index
 from icdc.models.diffusion import Model, load
 from icdc.models.file import digest_of, pick_device, write_card
-from icdc.problems import get_problem
 from icdc.problems.base import Problem, Size
 from icdc.problems.families import sample_family
 from icdc.solvers import make_solver
@@ -157,15 +157,13 @@ def save_card(path: Path, card: Mapping[str, Any]) -> None:
 
 
 def measure(
-    model: Model, digest: str, cells: Iterable[Cell], kind: str, samples: int, store: OutcomeFile, until: float
-) -> list[list[float]] | None:
-    """Return, family by family, how far each way is above the best of all; None where the time is over before."""
+    model: Model, digest: str, cells: Iterable[Cell], kind: str, samples: int, store: OutcomeFile
+) -> list[list[float]]:
+    """Return, family by family, how far each way is above the best of all."""
     by_family = []
     for cell in cells:
         costs = []
         for way in WAYS[str(model.problem.structure)][kind]:
-            if time.monotonic() > until:
-                return None
             more = {"improve_rounds": TO_A_LOCAL_OPTIMUM} if kind == SEARCHED else {}
             solver = make_solver(
                 "network", model=model, device=model.device.type, **{"steps": STEPS, "merge": 0, **way, **more}
@@ -181,34 +179,33 @@ def measure(
     return by_family
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all sizes of all models in turn, and write what is best into their cards."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of(text: str | None, store: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that all commands share which measure models."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
     parser.add_argument("--sizes", required=True, help="with commas, such as 100,200,100x20; those that suit a model")
+    parser.add_argument("--count", type=int, default=4, help="instances of each family and size")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--store", type=Path, default=Path("runs") / store, help="what was measured so far")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure all sizes of all models in turn, and write what is best into their cards."""
+    parser = parser_of(__doc__, "ways.jsonl")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="what to choose for")
     parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--count", type=int, default=2, help="instances of each family and size")
-    parser.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--store", type=Path, default=Path("runs/ways.jsonl"), help="what was measured so far")
     options = parser.parse_args(arguments)
-    until, device = time.monotonic() + 60.0 * options.minutes, pick_device(options.device).type
-    store = OutcomeFile(options.store)
-    try:
+    with closing(OutcomeFile(options.store)) as store:
         for name in options.models:
-            path, model = path_of(name), load(name, device)
-            problem = get_problem(model.problem.name)
-            for size in sizes_of(options.sizes, problem):
-                for kind in options.kinds:
-                    cells = cells_of(problem, size, options.count)
-                    by_family = measure(model, digest_of(path), cells, kind, options.samples, store, until)
-                    if by_family is not None:
-                        way = best_way(WAYS[str(problem.structure)][kind], by_family)
-                        print(json.dumps({"model": name, "size": size, "kind": kind, "way": way}), flush=True)
-                        save_card(path, with_advice(card_of(name), size, kind, way))
-    finally:
-        store.close()
+            path, model = path_of(name), load(name, pick_device(options.device).type)
+            problem = model.problem
+            for size, kind in product(sizes_of(options.sizes, problem), options.kinds):
+                cells = cells_of(problem, size, options.count)
+                by_family = measure(model, digest_of(path), cells, kind, options.samples, store)
+                way = best_way(WAYS[str(problem.structure)][kind], by_family)
+                print(json.dumps({"model": name, "size": size, "kind": kind, "way": way}), flush=True)
+                save_card(path, with_advice(card_of(name), size, kind, way))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Measure a model beside search, family by family and size by size, and write the gaps into its card.
 
-    python -m experiments.cards.families atsp pmsp --sizes 20,50,20x4 --seconds 1 --count 4 [--minutes 10]
+    python -m experiments.cards.families atsp pmsp --sizes 20,50,20x4 --seconds 1 --count 4 [--device cuda]
 
 Instances of every family of a model's problem are solved in the same seconds by the model alone, by the model with
 local search inside its chain, and by search alone; gaps are to the best of all answers, or those of search in
@@ -15,20 +15,19 @@ What was measured is in the store and is not measured again, on the same kind of
 on. A table of everything goes to docs/results/cards.csv.
 """
 
-import argparse
 import math
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.cards.choose import SEARCHED, SEED, Cell, cells_of, save_card, sizes_of, with_advice
+from experiments.cards.choose import SEARCHED, SEED, Cell, cells_of, parser_of, save_card, sizes_of, with_advice
 from experiments.search.runs import replace_rows
-from icdc.evaluation.evaluate import OutcomeFile, evaluate, gap_interval, run_of
+from icdc.evaluation.evaluate import OutcomeFile, evaluate, gap_interval
 from icdc.models.card import advised, ranges
 from icdc.models.catalogue import path_of
 from icdc.models.diffusion import CHAIN_STEPS, Model, load
@@ -73,27 +72,23 @@ def solvers(model: Model) -> dict[str, tuple[Solver, float]]:
 
 
 def measure(
-    model: Model, digest: str, cells: Iterable[Cell], seconds: float, store: OutcomeFile, until: float
+    model: Model, digest: str, cells: Iterable[Cell], seconds: float, store: OutcomeFile
 ) -> list[tuple[Cell, Costs]]:
-    """Return the costs of every solver on the cells that are complete when the time is over."""
-    complete: list[tuple[Cell, Costs]] = []
-    warm = set[Size]()
+    """Return the costs of every solver on every cell."""
+    measured: list[tuple[Cell, Costs]] = []
     for cell in cells:
         costs: Costs = {}
+        first = all(cell.size != other.size for other, _ in measured)  # of its size: something may have to compile
         for name, (solver, times) in solvers(model).items():
             label = name if name in (SEARCH, LONGER) else f"{name} of {digest} on {model.device.type}"
-            limit, count = times * seconds, len(cell.dataset)
-            run = run_of(cell.dataset, label, samples=solver.default_samples, time_limit=limit)
-            if len(store.outcomes_of(run)) < count and time.monotonic() + limit * count > until:
-                return complete
             outcomes = evaluate(
-                cell.dataset, solver, label, time_limit=limit, chunk=count, store=store, warm_up=cell.size not in warm
-            )
+                cell.dataset, solver, label, time_limit=times * seconds, chunk=len(cell.dataset), store=store,
+                warm_up=first,
+            )  # fmt: skip
             costs[name] = np.array([math.inf if one.cost is None else one.cost for one in outcomes])
-        warm.add(cell.size)
-        complete.append((cell, costs))
+        measured.append((cell, costs))
         print(f"{model.name}: {cell.dataset.name}", file=sys.stderr, flush=True)
-    return complete
+    return measured
 
 
 def gap(costs: Costs, name: str) -> tuple[float, float, float]:
@@ -154,40 +149,24 @@ def with_gaps(card: Mapping[str, Any], measured: Sequence[tuple[Cell, Costs]]) -
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the models one after another; the time is shared equally."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
-    parser.add_argument("--sizes", required=True, help="with commas, such as 20,50,20x4; those that suit a model")
+    """Measure the models one after another."""
+    parser = parser_of(__doc__, "cards.jsonl")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each instance and solver")
-    parser.add_argument("--count", type=int, default=4, help="instances of each family and size")
-    parser.add_argument("--minutes", type=float, default=1e6, help="for all models together")
-    parser.add_argument("--device", default="auto")
     parser.add_argument("--shared", default="", help="what else the machine did, for the card")
-    parser.add_argument("--store", type=Path, default=Path("runs/cards.jsonl"), help="what was measured so far")
     parser.add_argument("--table", type=Path, default=ROOT / "docs" / "results" / "cards.csv")
     options = parser.parse_args(arguments)
-    until, device = time.monotonic() + 60.0 * options.minutes, pick_device(options.device).type
-    store = OutcomeFile(options.store)
-    try:
-        for number, name in enumerate(options.models):
+    device = pick_device(options.device).type
+    with closing(OutcomeFile(options.store)) as store:
+        for name in options.models:
             path, model = path_of(name), load(name, device)
-            cells = [
-                cell
-                for size in sizes_of(options.sizes, model.problem)
-                for cell in cells_of(model.problem, size, options.count)
-            ]
-            now = time.monotonic()
-            share = now + (until - now) / (len(options.models) - number)
-            measured = measure(model, digest_of(path), cells, options.seconds, store, share)
-            if not measured:
-                continue
+            sizes = sizes_of(options.sizes, model.problem)
+            cells = [cell for size in sizes for cell in cells_of(model.problem, size, options.count)]
+            measured = measure(model, digest_of(path), cells, options.seconds, store)
             about = {"seconds": options.seconds, "device": device}
             more = {"instances": options.count, "seed": SEED, "shared": options.shared}
             save_card(path, {**with_gaps(model.card, measured), "measured": {**about, **more}})
             about |= {"model": model.name, "digest": digest_of(path)}
             replace_rows(options.table, COLUMNS, [{**about, **row} for row in rows_of(measured)], ("model",))
-    finally:
-        store.close()
     return 0
 
 

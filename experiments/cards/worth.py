@@ -25,6 +25,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -139,8 +140,8 @@ class Subject:
         assert isinstance(solver, DiffusionSolver)
         return solver
 
-    def on_set(self, name: str, rows: Sequence[str], samples: int, count: int | None, until: float) -> Iterator[Any]:
-        """Yield the rows of a test set, as many as are done in time; equal seconds need those of the model first."""
+    def on_set(self, name: str, rows: Sequence[str], samples: int, count: int | None) -> Iterator[Any]:
+        """Yield the rows of a test set; equal seconds need those of the model first."""
         dataset = standard_set(name) if count is None else standard_set(name).first(count)
         solvers: dict[str, Solver] = {
             MODEL: self.network(steps=STEPS, merge=0),
@@ -151,7 +152,7 @@ class Subject:
         }
         limit, device = None, ""
         for row, solver in solvers.items():
-            if row not in rows or time.monotonic() > until:
+            if row not in rows:
                 continue
             words = ""
             if isinstance(solver, DiffusionSolver):  # what differs from what runs when nothing is said
@@ -245,23 +246,19 @@ def navigation_page(rows: Sequence[Mapping[str, str]]) -> str:
     return table([*heads, "optimal, %"], body)
 
 
-def rows_of_sets(subject: Subject, options: argparse.Namespace, until: float) -> Iterator[dict[str, Any]]:
+def rows_of_sets(subject: Subject, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the rows of all test sets of a model's problem."""
     for name in options.sets.split(","):
-        if STANDARD_SETS[name].problem == subject.model.problem.name and time.monotonic() < until:
-            yield from subject.on_set(name, options.rows, options.samples, options.limit, until)
-            print(f"{subject.model.name}: {name}", file=sys.stderr, flush=True)
+        if STANDARD_SETS[name].problem == subject.model.problem.name:
+            yield from subject.on_set(name, options.rows, options.samples, options.limit)
 
 
-def rows_of_cells(subject: Subject, options: argparse.Namespace, until: float) -> Iterator[dict[str, Any]]:
+def rows_of_cells(subject: Subject, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield the rows of all families and sizes of hidden travel times."""
-    problem = Navigation()
-    for size, count in zip(sizes_of(options.sizes, problem), map(int, options.count.split(",")), strict=True):
-        for cell in cells_of(problem, size, count, SEED):
-            if time.monotonic() > until:
-                return
-            yield from subject.on_cell(with_optima(cell, subject.store), [int(n) for n in options.samples.split(",")])
-            print(f"{subject.model.name}: {cell.dataset.name}", file=sys.stderr, flush=True)
+    counts, samples = ([int(number) for number in text.split(",")] for text in (options.count, options.samples))
+    for size, count in zip(sizes_of(options.sizes, Navigation()), counts, strict=True):
+        for cell in cells_of(Navigation(), size, count, SEED):
+            yield from subject.on_cell(with_optima(cell, subject.store), samples)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -270,7 +267,6 @@ def _parser() -> argparse.ArgumentParser:
     sets, hidden = what.add_parser("sets"), what.add_parser("navigation")
     for command, name in ((sets, "worth"), (hidden, "navigation-families")):
         command.add_argument("models", nargs="+", metavar="MODEL", help="shipped models or model files")
-        command.add_argument("--minutes", type=float, default=1e6, help="nothing is begun after so many")
         command.add_argument("--device", default="auto")
         command.add_argument("--store", type=Path, default=Path(f"runs/{name}.jsonl"), help="what was measured so far")
         command.add_argument("--table", type=Path, default=RESULTS / f"{name}.csv")
@@ -295,18 +291,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"'{STARTS}' and '{SEARCH}' have the seconds of '{BOTH}', which must be measured, too")
     if not on_sets and len(options.sizes.split(",")) != len(options.count.split(",")):
         parser.error("give one number of instances for each size")
-    until, kind = time.monotonic() + 60.0 * options.minutes, pick_device(options.device).type
-    store, rows = OutcomeFile(options.store), []
+    kind = pick_device(options.device).type
+    columns, same, key = (
+        (WORTH, ("model", "set", "row", "device"), set_order) if on_sets else (HIDDEN, ("model",), None)
+    )
+    rows: list[dict[str, Any]] = []
     try:
-        for name in options.models:
-            subject = Subject(load(name, kind), digest_of(path_of(name)), kind, store)
-            for row in (rows_of_sets if on_sets else rows_of_cells)(subject, options, until):
-                rows.append(row)
+        with closing(OutcomeFile(options.store)) as store:
+            for name in options.models:
+                subject = Subject(load(name, kind), digest_of(path_of(name)), kind, store)
+                for row in (rows_of_sets if on_sets else rows_of_cells)(subject, options):
+                    rows.append(row)
+                    print({name: row[name] for name in (*same, "gap")}, file=sys.stderr, flush=True)
     finally:
-        store.close()
-        columns, same, key = (
-            (WORTH, ("model", "set", "row", "device"), set_order) if on_sets else (HIDDEN, ("model",), None)
-        )
         lines = replace_rows(options.table, columns, rows, same, key)
     if options.page is not None:
         text = (sets_page if on_sets else navigation_page)(lines)
