@@ -260,7 +260,7 @@ def functions_called(journey: Callable[[], object], within: str = "") -> list[Ca
         journey()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return list(calls)
 
 
@@ -303,7 +303,7 @@ def solve_matrix() -> None:
 def train_a_round() -> None:
     """Train a tiny model for one round."""
     network = {"width": 16, "heads": 2, "edge_width": 4, "encoder_layers": 1, "denoiser_layers": 1}
-    tiny = {"targets": {"instances": 2}, "cloning": {"batch": 2}, "model": {"network": network}}
+    tiny: dict[str, Any] = {"targets": {"instances": 2}, "cloning": {"batch": 2}, "model": {"network": network}}
     icdc.train("atsp-20", device="cpu", sizes=[[5]], rounds=1, **tiny)
 
 

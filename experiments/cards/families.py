@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cards.choose import SEARCHED, SEED, Cell, cells_of, parser_of, save_card, sizes_of, with_advice
-from experiments.search.runs import replace_rows
+from experiments.csvfiles import replace_rows
 from icdc.evaluation.evaluate import OutcomeFile, evaluate, gap_interval
 from icdc.models.card import advised, ranges
 from icdc.models.catalogue import path_of
@@ -91,7 +91,7 @@ def measure(
     return measured
 
 
-def gap(costs: Costs, name: str) -> tuple[float, float, float]:
+def gap(costs: Costs, name: str) -> tuple[float, float | None, float | None]:
     """Return the gap of a solver in %, to the best answer of all, and its interval; infinite costs are twice that."""
     reference = np.min(list(costs.values()), axis=0)
     own = np.where(np.isfinite(costs[name]), costs[name], 2 * reference)
@@ -117,10 +117,14 @@ def rows_of(measured: Sequence[tuple[Cell, Costs]]) -> list[dict[str, Any]]:
     rows = []
     for cell, costs in measured:
         best = changes[cell.size]
-        row = {"family": cell.family, "size": "x".join(map(str, cell.size)), "instances": len(cell.dataset)}
+        row: dict[str, Any] = {
+            "family": cell.family,
+            "size": "x".join(map(str, cell.size)),
+            "instances": len(cell.dataset),
+        }
         for column, name in zip(GAPS, (ALONE, with_changes(best), SEARCH), strict=True):
             for end, value in zip(("", "_low", "_high"), gap(costs, name), strict=True):
-                row[f"{column}{end}"] = round(value, 4)
+                row[f"{column}{end}"] = None if value is None else round(value, 4)
         rows.append({**row, "improve_rounds": best})
     return rows
 

@@ -34,8 +34,8 @@ import numpy as np
 import torch
 
 from experiments.cards.choose import ALONE, MERGED, STEPS, TO_A_LOCAL_OPTIMUM, Cell, cells_of, sizes_of
+from experiments.csvfiles import replace_rows
 from experiments.markdown import between_marks, gap_in_row, table
-from experiments.search.runs import replace_rows
 from experiments.tables.rows import options_as_text
 from icdc.diffusion.sampler import MOST_DECODES, SamplingOptions
 from icdc.errors import UsageError
@@ -63,7 +63,8 @@ SETS = (
     "pmsp-100x10", "pmsp-200x10",
 )  # fmt: skip
 BY_NETWORK = MODEL, MERGED_MODEL, BOTH = "model", "merged model", "model + search"
-ROWS = (*BY_NETWORK, STARTS, SEARCH) = *BY_NETWORK, "starts + search", "search"
+STARTS, SEARCH = "starts + search", "search"
+ROWS = (*BY_NETWORK, STARTS, SEARCH)
 TRIAL = 8
 """Starts by which is measured how many fit into the time."""
 MERGED_STARTS = 64

@@ -4,8 +4,6 @@ Runs go side by side on pairs of cores of their own, and each is written to a CS
 limit. What is in the file is not run again.
 """
 
-import csv
-import io
 import multiprocessing
 import os
 import sys
@@ -18,9 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from experiments.csvfiles import append_rows, read_rows
 from icdc.errors import UsageError
 from icdc.io.datasets import STANDARD_SETS, standard_instances
-from icdc.io.files import write_atomically
 from icdc.problems import get_problem
 from icdc.problems.families import sample_family
 from icdc.solvers import make_solver
@@ -169,46 +167,3 @@ def _pin(free: Any) -> None:
     import torch
 
     torch.set_num_threads(len(group))
-
-
-def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Add lines to a CSV file, under a line of names where it is new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = not path.exists() or path.stat().st_size == 0
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the lines of a CSV file; none where there is no file."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def replace_rows(
-    path: Path,
-    columns: Sequence[str],
-    rows: Iterable[Mapping[str, object]],
-    same: Sequence[str],
-    key: Callable[[Mapping[str, str]], Any] | None = None,
-) -> list[dict[str, str]]:
-    """Write lines into a CSV file, over those with the same values in some columns; return all lines.
-
-    key : to sort all lines by; without it new ones come last.
-    """
-    new = [{name: "" if row.get(name) is None else str(row[name]) for name in columns} for row in rows]
-    replaced = {tuple(row[name] for name in same) for row in new}
-    lines = [row for row in read_rows(path) if tuple(row[name] for name in same) not in replaced] + new
-    if key is not None:
-        lines.sort(key=key)
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_atomically(path, text.getvalue(), make_folder=True)
-    return lines

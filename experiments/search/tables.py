@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from experiments.csvfiles import append_rows, read_rows
 from experiments.markdown import between_marks, percent, table
-from experiments.search.runs import CORES, PinnedWorkers, Run, append_rows, read_rows, run_all
+from experiments.search.runs import CORES, PinnedWorkers, Run, run_all
 from icdc.errors import IcdcError, UsageError
 from icdc.io.datasets import shipped_references
 from icdc.io.files import write_atomically

@@ -7,14 +7,12 @@ would make the seconds meaningless: run nothing beside it.
 """
 
 import argparse
-import csv
-import io
 from itertools import product
 from pathlib import Path
 
+from experiments.csvfiles import write_rows
 from icdc.evaluation.evaluate import evaluate, summarise
 from icdc.io.datasets import standard_set
-from icdc.io.files import write_atomically
 from icdc.solvers import make_solver
 
 COLUMNS = ("dataset", "steps", "gap", "gap_low", "gap_high", "seconds", "instances", "samples", "device")
@@ -40,11 +38,7 @@ def main() -> None:
         rows.append({"steps": steps, **{key: value for key, value in found.as_dict().items() if key in COLUMNS}})
         print(rows[-1], flush=True)
         if options.out is not None:
-            buffer = io.StringIO()
-            writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-            write_atomically(options.out, buffer.getvalue(), make_folder=True)
+            write_rows(options.out, COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ measured again unless `--again`; then sizes.png is drawn.
 """
 
 import argparse
-import csv
 import json
 import math
 import multiprocessing
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.search.runs import read_rows
+from experiments.csvfiles import read_rows, write_rows
 from experiments.tables.figures import Panel, draw
 from icdc.diffusion.sampler import SamplingOptions, generate
 from icdc.io.files import write_atomically
@@ -184,15 +183,6 @@ def _items(size: str) -> int:
     return math.prod(map(int, size.split("x")))
 
 
-def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write the table."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what the table lacks, a JSON line for each, and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -219,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fresh = pool.apply(measure, (*line, asked))
             same = ("problem", "size", "layout", "hardware")
             rows = [row for row in rows if any(str(row[name]) != str(fresh[name]) for name in same)] + [fresh]
-            write(path, rows)
+            write_rows(path, COLUMNS, rows)
             print(json.dumps(fresh), flush=True)
     write_atomically(asked.out / "sizes.png", draw(panels(read_rows(path))))
     return 0

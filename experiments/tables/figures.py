@@ -1,12 +1,12 @@
 """The figures: one PNG for each table that has one, drawn from the rows of its CSV file."""
 
-import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.csvfiles import read_rows
 from experiments.tables.rows import ALL_SIZES, BASE_SIZE, METHODS, SHIPPED, STEP_SETS, Measured, options_of
 from icdc.evaluation.published import plain_gap, published_generalisation
 
@@ -80,8 +80,7 @@ FIGURES: dict[str, Callable[[Sequence[Measured]], list[Panel]]] = {
 
 def training_curves(path: Path) -> list[Panel]:
     """Gap against training seconds, a panel for each run of a file that `experiments.training.curve` wrote."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
     panels = []
     for run in dict.fromkeys(row["run"] for row in rows):
         lines: Lines = {}

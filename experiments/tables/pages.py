@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.csvfiles import read_rows
 from experiments.markdown import duration, gap_with_interval, percent, table, time_in_words
 from experiments.tables.measure import Comparison, compare, counts, exact_wins, quickest_exact
 from experiments.tables.rows import METHODS, SHIPPED, TARGETS, Family, Measured, options_of, problem_of, read_table
@@ -80,8 +81,7 @@ def readme_table(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
 
 def baselines_table(folder: Path) -> str:
     """Return the table of docs/baselines.md: gap and time of every classical solver on each test set."""
-    with (folder / "baselines.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(folder / "baselines.csv")
     sets = list(dict.fromkeys(row["dataset"] for row in rows))
     lines: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -332,8 +332,7 @@ def models_page(cards: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
     cards : of the shipped models, by name.
     folder : with `models.csv`, how each model was trained.
     """
-    with (folder / "models.csv").open(encoding="utf-8", newline="") as file:
-        trained = {line["model"]: line for line in csv.DictReader(file)}
+    trained = {line["model"]: line for line in read_rows(folder / "models.csv")}
     limits = [f"None of them is for {text}." for text in dict.fromkeys(card["not_for"] for card in cards.values())]
     sections = [_section(name, card, trained[name], _whole_seconds(name, trained)) for name, card in cards.items()]
     headings = [

@@ -10,7 +10,6 @@ for it, never on the standard test sets.
 """
 
 import argparse
-import csv
 import json
 import time
 from itertools import product
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.csvfiles import append_rows, read_rows, write_rows
 from experiments.tables.figures import draw, training_curves
 from icdc.io.datasets import Dataset, read_dataset
 from icdc.io.files import write_atomically
@@ -66,17 +66,16 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    if options.after is not None and not options.after.is_file():
+        parser.error(f"there is no file '{options.after}'")
     config = load_config(options.preset, dict(map(parse_override, options.set)) | {"time_limit": options.seconds})
     datasets = {path.stem: read_dataset(path).first(options.count) for path in options.data}
     counts = [int(text) for text in options.samples.split(",")]
     options.out.mkdir(parents=True, exist_ok=True)
     curve = options.out / "curve.csv"
-    earlier = [] if options.after is None else list(csv.DictReader(options.after.read_text().splitlines()))
+    earlier = [] if options.after is None else read_rows(options.after)
     before = float(earlier[-1]["at"]) if earlier else 0.0
-    with curve.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**line, "run": options.preset} for line in earlier)
+    write_rows(curve, COLUMNS, [{**line, "run": options.preset} for line in earlier])
     last, began = 0.0, time.perf_counter()
 
     def watch(progress: Progress) -> None:
@@ -93,8 +92,7 @@ def main() -> None:
             about = {"run": options.preset, "at": round(before + last, 1), "data": name, "options": way}
             line = {**about, "samples": samples, **gap(dataset, samples, solver)}
             print(json.dumps(line), flush=True)
-            with curve.open("a", encoding="utf-8", newline="") as file:
-                csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(line)
+            append_rows(curve, COLUMNS, [line])
 
     model = make_trainer(config, device=options.device, out=options.out).run(watch)
     if options.shared:

@@ -3,10 +3,10 @@
 The words of `docs/paper-recipe.md` are in `paper.md`.
 """
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.csvfiles import read_rows
 from experiments.markdown import percent, table
 from experiments.tables.figures import GAP, Lines, Panel
 from experiments.tables.rows import read_table
@@ -53,12 +53,14 @@ def take(group: str, source: Path, folder: Path) -> Path:
     source : the folder that `side_by_side` wrote.
     """
     known = {variant.name: variant for variant in choose(group)}
-    found = [line for line in _read(source / "curves.csv") if line["run"] in known]
+    if not (source / "curves.csv").is_file():
+        raise InputError(f"there is no file '{source / 'curves.csv'}'")
+    found = [line for line in read_rows(source / "curves.csv") if line["run"] in known]
     if not found:
         raise InputError(f"'{source}' has no curves of the group '{group}'")
     path = folder / f"{FILES[group]}.csv"
     new = {line["run"] for line in found}
-    kept = [line for line in (_read(path) if path.is_file() else []) if line["run"] not in new]
+    kept = [line for line in read_rows(path) if line["run"] not in new]
     order = list(known)
     rows = sorted([*kept, *found], key=lambda line: order.index(line["run"]) if line["run"] in known else len(order))
     text = [",".join(COLUMNS)]
@@ -161,14 +163,7 @@ def training_panels(folder: Path) -> list[Panel]:
 def lines_of(folder: Path, group: str) -> list[Line]:
     """Return the lines of the file that has the curves of a group; none where there is no file."""
     path = folder / f"{FILES[group]}.csv"
-    return _read(path) if path.is_file() else []
-
-
-def _read(path: Path) -> list[Line]:
-    if not path.is_file():
-        raise InputError(f"there is no file '{path}'")
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return read_rows(path)
 
 
 def _valid(line: Line) -> bool:

@@ -14,7 +14,6 @@ fills anew.
 """
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.csvfiles import append_rows, read_rows, write_rows
 from experiments.training.curve import gap
 from experiments.training.packing import pack, unpack
 from experiments.training.variants import GROUPS, Variant
@@ -206,8 +206,7 @@ class CurveFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         if goes_on and path.is_file():
             return
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writeheader()
+        write_rows(path, COLUMNS, [])
 
     def write(
         self, data: str, progress: Progress, samples: int, measured: dict[str, float], weights: str, way: str
@@ -229,23 +228,17 @@ class CurveFile:
             "optimal": measured["optimal"],
             **{name: f"{value:.5g}" for name, value in progress.metrics.items() if name in COLUMNS},
         }
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(line)
+        append_rows(self.path, COLUMNS, [line])
 
 
 def gather(variants: Iterable[Variant], work: Path, out: Path) -> None:
     """Write all lines into one file, and the last line of every run, set and number of samples into another."""
     lines = []
     for variant in variants:
-        path = work / variant.name / "curve.csv"
-        if path.is_file():
-            lines += [line for line in csv.DictReader(path.read_text(encoding="utf-8").splitlines()) if line["gap"]]
+        lines += [line for line in read_rows(work / variant.name / "curve.csv") if line["gap"]]
     latest = {tuple(line[key] for key in ("run", "data", "weights", "way", "samples")): line for line in lines}
     for name, kept in (("curves.csv", lines), ("summary.csv", list(latest.values()))):
-        with (out / name).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(kept)
+        write_rows(out / name, COLUMNS, kept)
     logs = ((variant.name, work / variant.name / "log.txt") for variant in variants)
     tails = {name: path.read_text(errors="replace")[-1500:] for name, path in logs if path.is_file()}
     if said := {name: tail for name, tail in tails.items() if tail}:

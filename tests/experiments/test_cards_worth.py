@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.cards import choose, worth
+from experiments.csvfiles import read_rows, replace_rows
 from experiments.markdown import between_marks
-from experiments.search.runs import read_rows, replace_rows
 from icdc.errors import UsageError
 from icdc.evaluation.evaluate import OutcomeFile
 from icdc.io.datasets import standard_set

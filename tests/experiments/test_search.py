@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.csvfiles import append_rows, read_rows
 from experiments.markdown import between_marks
 from experiments.search import references, runs, tables
 from experiments.search.references import Attempt, Known, Outcome, efforts, opened
-from experiments.search.runs import Run, append_rows, groups_of_cores, read_rows, run_all, watched
+from experiments.search.runs import Run, groups_of_cores, run_all, watched
 from icdc.errors import UsageError
 from icdc.io import datasets
 from icdc.io.datasets import FAMILY_SETS, STANDARD_SETS, SeededSample, StandardSet, fingerprint, write_references

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.search.runs import read_rows
+from experiments.csvfiles import read_rows
 from experiments.speed import sizes
 
 
