@@ -209,12 +209,6 @@ def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
     return [set(part) for part in sorted(parts, key=sorted) if len(part) > 1]
 
 
-def lines_in(*folders: str, endings: tuple[str, ...] = (".py",)) -> tuple[int, int]:
-    """Return lines and files below some folders of the project."""
-    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in endings]
-    return sum(path.read_text().count("\n") for path in files), len(files)
-
-
 def _lines_without_imports(module: Module) -> list[str]:
     imports = {
         number
@@ -314,18 +308,17 @@ def main() -> None:
     parser.add_argument("--journeys", action="store_true", help="print how long the journeys are instead")
     options = parser.parse_args()
     if options.journeys:
-        print(f"{'':20} {'functions':>10} {'modules':>10} {'changes of package':>20}")
+        print(f"{'':20} {'functions':>17} {'modules':>17} {'changes of package':>18}")
         for journey, within in ((solve_file, ""), (solve_matrix, ""), (train_a_round, ROUND)):
             journey()  # imports, and what is kept between calls
-            functions, modules, changes = length(functions_called(journey, within))
-            print(f"{journey.__name__:20} {functions:>10} {modules:>10} {changes:>20}")
+            print(f"{journey.__name__:20}", *(f"{number:>17}" for number in length(functions_called(journey, within))))
         return
     house = House()
     for figure, value in house.figures().items():
         print(f"{figure:24} {value:>10,}")
-    print(f"{'lines of tests':24} {lines_in('tests', endings=('.py', '.toml'))[0]:>10,}")
-    lines, files = lines_in("experiments")
-    print(f"{'lines of experiments':24} {lines:>10,} in {files} files")
+    for folder in ("tests", "experiments"):
+        texts = [path.read_text() for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".toml")]
+        print(f"{f'lines of {folder}':24} {sum(len(text.splitlines()) for text in texts):>10,} in {len(texts)} files")
     for part in sorted({one.package for one in house.modules}):
         mine = [one for one in house.modules if one.package == part]
         print(f"  {part or 'icdc':22} {sum(one.lines for one in mine):>10,} in {len(mine)}")
