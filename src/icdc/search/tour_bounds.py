@@ -11,6 +11,7 @@ whatever the tolerances of the solver.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ Indices = NDArray[np.int64]
 Groups = NDArray[np.bool_]
 """(groups, n): which cities are in it."""
 
+QUICK = 100
+"""Cities up to which an assignment takes no longer than a few milliseconds, whatever the distances."""
 PRICING_ROUND = 4
 """Linear programs between two looks at all steps, which cost more than the few in the program."""
 EPSILON = float(np.finfo(np.float64).eps)
@@ -67,7 +70,9 @@ def assignment(costs: Numbers, budget: Budget) -> tuple[Indices | None, Prices]:
 
     size, entering = len(costs), np.zeros(len(costs), costs.dtype)
     successor = None
-    solution = within(budget, lambda: linear_sum_assignment(_without_diagonal(costs)))
+    # a thread that can be left behind takes longer to start than a small assignment takes
+    solve = partial(linear_sum_assignment, _without_diagonal(costs))
+    solution = within(budget, solve) if size > QUICK else solve()
     if solution is None:
         entering = (costs - costs.min(1)[:, None]).min(0)
     else:
