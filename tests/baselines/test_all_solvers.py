@@ -38,7 +38,7 @@ def test_answers_are_feasible_and_never_better_than_the_optimum(
     problem, arrays = tiny
     solver = make_solver(QUICK.get(name, name))
     kinds = SOLVERS[name].problems
-    knows = kinds == "any" or ("pmsp" if problem.name == "pmsp" else "tours") in kinds
+    knows = kinds == "any" or ("schedules" if problem.name == "pmsp" else "tours") in kinds
     assert solver.supports(problem) is knows
     if not knows:
         with pytest.raises(UsageError, match="cannot answer"):

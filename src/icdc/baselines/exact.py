@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..problems.base import Problem
 from ..problems.bounds import assignment_bound
-from ..search.run import Budget, Incumbent
+from ..search.run import SAME, Budget, Incumbent
 from ..search.schedule_exact import load_tables, read_schedule
 from ..search.structures import STRUCTURES
 from ..search.tour_bounds import sum_error
@@ -238,7 +238,7 @@ class CpSat(OneByOne):
                 f"the solver 'cpsat' cannot take a matrix of {' × '.join(map(str, single.matrix.shape))}: its model "
                 f"would have {cells} variables, more than {MOST_VARIABLES}; try 'search'"
             )
-        integers = as_integers(single.matrix, LARGEST_EXACT // cells if single.whole else 10**9, tour=single.tour)
+        integers = as_integers(single.matrix, LARGEST_EXACT // cells if single.whole else 10**12, tour=single.tour)
         built = (_circuit if single.tour else _assignment)(integers.values, single.start, budget)
         if built is None:
             return SingleAnswer(single.start)
@@ -256,8 +256,9 @@ class CpSat(OneByOne):
         bound, value = float(solver.best_objective_bound), float(solver.objective_value)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return SingleAnswer(single.start, integers.bound(bound), interrupted=interrupted)
-        # integers that had to be rounded prove nothing of the last digits
-        proven = bound >= value and not (single.whole and integers.error)
+        # numbers that had to be rounded prove nothing of the last digits
+        rounding = 0.0 if single.whole else SAME * abs(integers.cost(value))
+        proven = bound >= value and integers.error <= rounding
         return SingleAnswer(read(solver), integers.bound(min(bound, value)), proven, interrupted)
 
 

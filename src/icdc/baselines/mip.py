@@ -30,6 +30,10 @@ _SCALE = 1000.0
 """What the greatest number of an instance becomes: absolute tolerances then mean the same for all."""
 _TRUST = 1e-7
 """Relative slack taken off a bound that an engine states in floating-point numbers."""
+_FRACTION = 1e-6
+"""By how much variables that must be whole may miss it: entries far above the cost then hide differences of it."""
+_WIDEST = 1e3
+"""How many times the cost of a solution the greatest entry may be where an engine is believed that it is the best."""
 _GAP = 1e-9
 """Relative gap at which engines call a solution optimal: of integers up to its inverse that is a proof."""
 
@@ -238,9 +242,13 @@ class MixedInteger(OneByOne):
         if point.values is None:
             return SingleAnswer(single.start, bound, interrupted=point.interrupted)
         choice = tour_of(point.values, rows) if single.tour else schedule_of(point.values, rows, columns)
-        # of integers too large for an engine's tolerances only the bound proves anything
-        proven = point.optimal and not (single.whole and _GAP * top * rows > 1)
-        return SingleAnswer(choice, bound, proven, point.interrupted)
+        # of integers too large for an engine's tolerances only the bound proves anything, of others far apart nothing
+        sure = _GAP * top * rows <= 1 if single.whole else True
+        taken = matrix[np.arange(rows), choice]
+        cost = taken.sum() if single.tour else np.bincount(choice, taken).max()
+        if not single.whole and top > _WIDEST * cost:
+            sure, bound = False, bound - _FRACTION * top * rows
+        return SingleAnswer(choice, bound, point.optimal and sure, point.interrupted)
 
 
 @dataclass(frozen=True)

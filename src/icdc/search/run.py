@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T")
+LARGEST_WHOLE = 2**53
+"""Integers up to here are numbers of float64, as bounds are."""
 SAME = 1e-9
 """Relative difference below which a real cost counts as equal to its bound: the rounding of a sum."""
 SLICE = 0.02
@@ -101,9 +103,15 @@ class Incumbent:
         return np.asarray(better)
 
     def raise_bound(self, bound: ArrayLike, places: slice | Sequence[int] | NDArray[Any] = slice(None)) -> None:
-        """Keep lower bounds (offered,) of the instances at `places` that are higher than those so far."""
+        """Keep lower bounds (offered,) of the instances at `places` that are higher than those so far.
+
+        Integers that no float64 holds may have been rounded up on their way here, by less than is taken off them.
+        """
+        low = np.asarray(bound, dtype=np.float64)
+        if self.whole:
+            low = np.where(np.abs(low) > LARGEST_WHOLE, np.nextafter(low, -np.inf), low)
         with self._lock:
-            self.bound[places] = np.fmax(self.bound[places], bound)
+            self.bound[places] = np.fmax(self.bound[places], low)
 
     def take(self, other: "Incumbent", places: Sequence[int] | NDArray[Any]) -> None:
         """Become what another one knows of the instances at `places`."""
@@ -133,12 +141,12 @@ class Incumbent:
 def meets(cost: NDArray[Any], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell where costs (count,) meet their lower bounds (count,); a bound of −inf is never met.
 
-    Integers meet what rounds up to them. Reals do up to rounding, in proportion, whatever the unit: costs may be far
-    below 1.
+    Integers meet what rounds up to them, but for those above 2^53, of which a float64 proves nothing. Reals do up to
+    rounding, in proportion, whatever the unit: costs may be far below 1.
     """
     low = np.where(np.isfinite(bound), bound, 0.0)
     if np.issubdtype(cost.dtype, np.integer):
-        met = cost <= rounded_up(low)
+        met = (cost <= rounded_up(low)) & (cost <= LARGEST_WHOLE)
     else:
         met = cost <= low + SAME * np.abs(low)
     return np.asarray(np.isfinite(bound) & met)
