@@ -229,3 +229,14 @@ def test_native_code_that_takes_too_long_is_left_behind() -> None:
 
 def fail() -> None:
     raise TimeoutError("its own")
+
+
+def test_integers_that_no_real_number_holds_are_never_proven() -> None:
+    """A bound that is rounded up on its way into a float64 would prove a solution that is one too dear."""
+    incumbent = Incumbent(2, 1, whole=True)
+    exact = 2**53 + 3  # float64 makes it 2^53 + 4
+    incumbent.offer([[0], [0]], np.array([exact + 1, 2**53]), "search")
+    incumbent.raise_bound([exact, 2**53])
+    assert incumbent.bound[0] <= exact
+    assert incumbent.proven.tolist() == [False, True]
+    assert not meets(np.array([exact + 1]), np.array([float(exact + 1)])).any()
