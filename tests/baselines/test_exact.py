@@ -270,3 +270,13 @@ def test_sums_of_integers_that_would_not_be_exact_are_refused(name: str) -> None
     """The largest sum is said in one place, before any solver sees the numbers."""
     with pytest.raises(InputError, match="too large to be added exactly"):
         solve(np.full((1500, 1), 2**53), problem="pmsp", solver=name)
+
+
+@pytest.mark.parametrize("name", ["cpsat", "highs", "scip"])
+def test_nothing_is_proven_of_numbers_too_far_apart(name: str) -> None:
+    """Where tolerances, or integers that stand for reals, hide differences as large as the cost."""
+    durations = np.array([[1e-7, 800.0], [3e-7, 1e-7], [2e-7, 1e-7]])
+    results = make_solver(name).solve(get_problem("pmsp"), {"durations": durations[None]})
+    assert results.feasible.all()
+    assert results.bound[0] <= 2e-7 * (1 + 1e-9)
+    assert not results.proven[0] or results.cost[0] <= 2e-7 * (1 + 1e-9)
