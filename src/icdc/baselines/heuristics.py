@@ -423,5 +423,5 @@ class ParticleSwarm(PopulationSearch):
 
 def _best_seen(own: Tensor, own_cost: Tensor) -> tuple[Tensor, Tensor]:
     """Return the best schedule (batch, jobs) of what particles have seen, (batch, n, jobs, machines), and its cost."""
-    lowest, index = own_cost.min(1)
+    lowest, index = own_cost.amin(1), own_cost.argmin(1)  # the first of equals; that of `min` is not defined
     return own[torch.arange(len(own), device=own.device), index].argmax(2), lowest
